@@ -61,6 +61,7 @@ TESTS = {
     "release/folder": ["release"],
     "release/reading": ["release"],
     "release/ledger": ["release"],
+    "release/bookmarks": ["release"],
     "release/chapter": ["release"],
     "release/manifest": ["release"],
     "release/adopting": ["release"],

@@ -23,7 +23,7 @@ def loaded(text, tmp_path):
 
 def wholly_read(text, tmp_path):
     prepared = loaded(text, tmp_path)
-    return prepared.labels, prepared.maps
+    return prepared.lists.labels, prepared.maps
 
 
 def test_the_least_that_a_file_needs_is_a_source_and_a_hierarchy(tmp_path):

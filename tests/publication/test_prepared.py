@@ -136,7 +136,7 @@ def test_a_code_list_of_any_column_names_gives_labels_and_parents(folder):
         '[labels]\nsex = {en = "Sex", ko = "성별"}\n'
     )
     prepared, finest = finest_of(folder, text)
-    rows = prepared.labels.rows()
+    rows = prepared.lists.labels.rows()
     assert ("town", "01001", "One", "하나", "01") in rows
     assert ("region", "02", None, None, None) in rows
     assert ("sex", None, "Sex", "성별", None) in rows
@@ -147,7 +147,7 @@ def test_a_code_list_of_any_column_names_gives_labels_and_parents(folder):
 def test_a_list_of_towns_names_each_region_as_often_as_it_has_towns(folder):
     areas = '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n'
     text = areas + '[codes]\nregion = {file = "towns.csv", code = "RS", label = "RS"}\n'
-    rows = finest_of(folder, text)[0].labels.filter(pl.col("variable") == "region").rows()
+    rows = finest_of(folder, text)[0].lists.labels.filter(pl.col("variable") == "region").rows()
     assert rows == [("region", "01", "01", None, None), ("region", "02", "02", None, None)]
     with pytest.raises(ilba.InputError, match="has 01 twice in 'RS', with different labels or parents"):
         finest_of(folder, text.replace('label = "RS"', 'label = "name"'))
@@ -204,7 +204,7 @@ def test_a_town_with_the_number_of_a_region_stays_a_town(folder):
     recode = 'region = {from = "town", recode = {file = "own.csv", from = "t", to = "r"}}\n'
     text = f'[hierarchies]\narea = ["region", "town"]\n[recipe]\n{recode}[codes]\ntown = {{file = "own.csv"}}\n'
     (folder / "publication.toml").write_text(HEAD + text)
-    labels = Prepared(folder).labels
+    labels = Prepared(folder).lists.labels
     assert labels.filter(variable="town")["label_en"].to_list() == ["One", "Two", "Three", "Four"]
     assert labels.filter(variable="region")["label_en"].to_list() == [None, None]
 
@@ -243,7 +243,7 @@ def test_a_list_of_all_levels_for_one_level_is_refused_with_what_to_type(of_all_
 def test_a_list_of_all_levels_with_parents_names_every_level(of_all_levels):
     prepared, finest = finest_of(of_all_levels, AREAS + 'town = {file = "all.csv", parent = "above"}\n')
     assert prepared.matched(finest)[0].extra == 0
-    assert prepared.labels.select("variable", "code", "label_en", "parent").rows() == [
+    assert prepared.lists.labels.select("variable", "code", "label_en", "parent").rows() == [
         ("region", "01", "North", None), ("region", "02", "South", None),
         ("town", "01001", "One", "01"), ("town", "01002", "Two", "01"), ("town", "02001", "Three", "02"),
     ]  # fmt: skip
@@ -273,7 +273,7 @@ def test_the_file_of_a_hierarchy_places_the_codes_of_a_list_of_all_levels_also_s
     text = f'[hierarchies]\nh = {{column = "nace", levels = ["section", "division"], file = "{file}"}}\n[codes]\n'
     text += f'nace = {{file = "all.csv", parent = "above"{"" if zeros else ", pad = 3"}}}\n'
     prepared, finest = finest_of(folder, text)
-    assert prepared.labels.select("variable", "code", "label_en", "parent").rows() == [
+    assert prepared.lists.labels.select("variable", "code", "label_en", "parent").rows() == [
         ("section", "A", "Name A", None), ("section", "E", "Name E", None),
         ("division", "01", "Name 01", "A"), ("division", "036", "Name 036", "E"), ("division", "038", "Name 038", "E"),
         ("nace", "011", "Name 011", "01"), ("nace", "012", "Name 012", "01"), ("nace", "036", "Name 036", "036"),
@@ -293,7 +293,7 @@ def test_a_region_with_the_number_of_a_town_is_named_and_stays_a_region(of_all_l
     (of_all_levels / "own.csv").write_text("variable,code\nregion,2\nregion,3\nregion,4\n")
     prepared, finest = finest_of(of_all_levels, AREAS.removesuffix("[codes]\n"), 'lists = ["own.csv"]\n')
     assert prepared.matched(finest) == []
-    assert prepared.labels["code"].to_list() == ["2", "3", "4"]
+    assert prepared.lists.labels["code"].to_list() == ["2", "3", "4"]
 
 
 def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):
@@ -327,7 +327,7 @@ def test_parents_that_lost_their_zeros_are_spelled_as_the_codes_of_the_level_abo
     if not parents:
         text = text.replace(', parent = "d"', "").replace(', parent = "r"', "")
     prepared, finest = finest_of(spreadsheet, THREE + text)
-    found = prepared.labels.select("variable", "code", "parent").rows()
+    found = prepared.lists.labels.select("variable", "code", "parent").rows()
     assert ("town", "01001", "0100") in found
     assert ("district", "0200", "02") in found
     assert {parent for variable, _, parent in found if variable == "town"} == {"0100", "0200"}

@@ -30,7 +30,7 @@ def test_labels_of_spss_become_a_code_list_and_names_of_columns(tmp_path):
     plain = proposed(tmp_path)
     assert plain["labels"] == {"sex": {"en": "Sex of person"}}
     assert plain["codes"]["sex"] == {"file": "codes-sex.csv", "code": "code", "label": {"en": "label"}}
-    assert ("sex", "1", "Male", None, None) in Prepared(tmp_path).labels.rows()
+    assert ("sex", "1", "Male", None, None) in Prepared(tmp_path).lists.labels.rows()
 
 
 def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(tmp_path):
@@ -89,7 +89,7 @@ def test_titles_footnotes_and_totals_of_an_office_file_are_not_records(tmp_path,
     assert plain["recipe"]["without"] == {"AGS": ["Total"]}
     assert (plain["codes"]["AGS"]["header"], plain["codes"]["AGS"]["notes"]) == (4, "drop")
     prepared = Prepared(tmp_path)
-    codes = prepared.labels.filter(pl.col("variable") == "AGS")["code"]
+    codes = prepared.lists.labels.filter(pl.col("variable") == "AGS")["code"]
     assert codes.drop_nulls().to_list() == ["00", "01", "02", "03", "04"]
     assert counted(prepared)[0].frame.group_by("AGS").agg(pl.col("N").sum())["N"].to_list() == [75] * 4
 
@@ -191,7 +191,7 @@ def test_of_a_list_of_all_levels_the_parent_becomes_the_level_above(tmp_path):
     plain = proposed(tmp_path)
     assert plain["hierarchies"] == {"area": ["above", "town"]}
     assert plain["population"] == {"name": "p", "wave": "2026-09"}
-    labels = Prepared(tmp_path).labels
+    labels = Prepared(tmp_path).lists.labels
     assert labels.filter(variable="town")["code"].to_list() == [f"0{one}" for one in towns]
     assert labels.filter(variable="above").select("code", "label_en").rows() == [(r, f"Region {r}") for r in "123"]
 
@@ -316,7 +316,7 @@ def test_a_workbook_made_for_readers_is_proposed_as_records(tmp_path):
     assert finest.frame.group_by("District").agg(pl.col("N").sum()).sort("District").rows() == [
         (f"D{n}", 100) for n in range(4)
     ]
-    assert ("District", "D1", "District D1", None, None) in Prepared(tmp_path).labels.rows()
+    assert ("District", "D1", "District D1", None, None) in Prepared(tmp_path).lists.labels.rows()
 
 
 def test_parents_that_disagree_are_told_and_taken_from_the_code_list(tmp_path):
@@ -384,7 +384,7 @@ def test_levels_that_a_spreadsheet_robbed_of_their_zeros_get_them_back(tmp_path,
     districts = ["0203", "0211", "1603", "1611"] if nested else ["07", "12", "17", "22"]
     assert finest.frame["dist"].unique().sort().to_list() == districts
     assert [(one.without, one.orphans) for one in prepared.matched(finest)] == [((), ())] * 3
-    above = dict(prepared.labels.filter(variable="dist").select("code", "parent").rows())
+    above = dict(prepared.lists.labels.filter(variable="dist").select("code", "parent").rows())
     assert above == dict(zip(districts, ["02", "02", "16", "16"], strict=True))
 
 
@@ -413,7 +413,7 @@ def test_the_upper_codes_of_a_proposed_list_of_all_levels_are_no_towns(tmp_path,
     prepared = Prepared(tmp_path)
     finest, _ = counted(prepared)
     assert [(one.column, one.found, one.extra) for one in prepared.matched(finest)] == [("town", 12, 0)]
-    regions = prepared.labels.filter(variable="region").select("code", "label_en").rows()
+    regions = prepared.lists.labels.filter(variable="region").select("code", "label_en").rows()
     assert regions == [(f"r{n}", f"Region {n}") for n in range(3)]
 
 

@@ -13,7 +13,8 @@ from ilba import FinestTable, InputError, Ledger, Secret, StoreError, UnsafeRele
 from ilba.design.tables import wanted_tables
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
-from ilba.release.chapter import Chapter, beside, ledger_of, looked_up, opened
+from ilba.release.bookmarks import beside
+from ilba.release.chapter import Chapter, ledger_of, looked_up, opened
 from ilba.release.replacing import way
 from ilba.release.writing import entry_of
 

@@ -32,7 +32,8 @@ from ilba.publication.choices import (
 from ilba.publication.days import days_kept
 from ilba.publication.doubts import advice, doubts, unused_keys
 from ilba.publication.file import words
-from ilba.publication.prepared import Matched, Prepared
+from ilba.publication.matching import Matched
+from ilba.publication.prepared import Prepared
 from ilba.release import Release
 from ilba.release.chapter import Chapter, looked_up, place_of
 from ilba.release.folder import shown_codes
@@ -236,7 +237,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
                 left_out = listing(names)
                 notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
             if masked is not None:
-                found = lists_from_the_data(masked, prepared.labels, prepared.maps, shown_codes(masked, wanted))
+                found = lists_from_the_data(masked, prepared.lists.labels, prepared.maps, shown_codes(masked, wanted))
                 unsure = (
                     "" if is_own else " So it is with the temporary secret of this plan: `publish --strict` may stop."
                 )
@@ -323,7 +324,7 @@ def counted(
         record_key=said.source.record_key or None,
         read=reading,
         recipe=prepared.recipe,
-        labels=prepared.labels,
+        labels=prepared.lists.labels,
         population=said.population.name,
         wave=said.population.wave,
         period=said.population.period,

@@ -32,8 +32,9 @@ from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.days import days_kept, days_of, recorded, released
 from ilba.publication.doubts import tell_doubts, unused_keys
 from ilba.publication.file import words
+from ilba.publication.matching import Matched
 from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
-from ilba.publication.prepared import Matched, Prepared
+from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
 from ilba.release.ledger import Ledger
@@ -289,7 +290,7 @@ class _Run:
             source=words(said.about.source),
             texts=prepared.texts,
             licence=said.about.licence,
-            labels=prepared.labels if prepared.labels.height else None,
+            labels=prepared.lists.labels if prepared.lists.labels.height else None,
             geometry=prepared.maps,
             secret=prepared.secret(),
             ledger=prepared.ledger,

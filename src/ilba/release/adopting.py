@@ -13,7 +13,8 @@ from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
 from ilba.methods.controlled.search import Chosen
-from ilba.release.chapter import Chapter, beside, opened
+from ilba.release.bookmarks import beside
+from ilba.release.chapter import Chapter, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.replacing import way

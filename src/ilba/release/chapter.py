@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design.design import Design, Selection
-from ilba.errors import Conflict, InputError, Notice, StoreError, UnsafeRelease, WriteError, listing, notice, some
-from ilba.files import replacing
+from ilba.errors import Conflict, InputError, Notice, UnsafeRelease, listing, notice, some
+from ilba.release import bookmarks
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
 from ilba.secret.secret import Secret
@@ -33,8 +32,6 @@ Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_FORMAT = 2
-"""the format of the file beside a store; format 1 took the place of the ledger before there was one"""
 _COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
 
 
@@ -90,12 +87,14 @@ def ledger_of(
             "or keep the secret in a file and give its path."
         )
     if not anew:
-        _refuse_older(secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists())
+        bookmarks.refuse_older(
+            secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists()
+        )
     if look:
         return Ledger(place) if (Path(place) / LOG).exists() else None
     made = Ledger.create(place)
     if not anew and not made.publications:
-        _tell_others(secret, made.path)
+        bookmarks.tell_others(secret, made.path)
     return made
 
 
@@ -473,65 +472,8 @@ class Chapter:
 
     def note_beside(self) -> None:
         """Write the state of the ledger beside store and secret, so that an older copy of the ledger is noticed."""
-        if self.ledger is None:
-            return
-        tip = {"entry": self.ledger.tip["n"], "digest": self.ledger.tip["digest"]}
-        if self.secret is not None and self.secret.place is not None:
-            with contextlib.suppress(InputError, WriteError):  # a secret may be in a read-only place
-                file = _beside_secret(self.secret.place)
-                _write(file, {"format": 1, "ledgers": {**_ledgers(file), str(self.ledger.path): tip}})
-        if self.place is not None:
-            named = {"ledger": str(self.ledger.path), "population": self.name}
-            _write(beside(self.place), {"format": _FORMAT, **named, **tip})
-
-
-def _write(file: Path, plain: Mapping[str, Any]) -> None:
-    with replacing(file) as temporary:
-        text = json.dumps({"confidential": True, **plain}, ensure_ascii=False, indent=1)
-        temporary.write_text(text + "\n", encoding="utf-8")
-
-
-def _beside_secret(secret: Path) -> Path:
-    """The file beside a secret with the state of each ledger that uses it."""
-    return secret.with_suffix(".ledgers.json")
-
-
-def _ledgers(file: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))["ledgers"])
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise StoreError(
-            f"{str(file)!r} is damaged. It says how far the ledgers of this secret are: restore it from a copy."
-        ) from None
-
-
-def _tell_others(secret: Secret, new: Path) -> None:
-    """Tell of the ledgers that know what was published under this secret, where a new one is used."""
-    others = {} if secret.place is None else _ledgers(_beside_secret(secret.place))
-    others.pop(str(new), None)
-    if others:
-        notice(
-            f"this ledger is new, and does not know what was published under this secret with {listing(others)}. "
-            f"The same people would be published with other masks, which gives small counts away: give that ledger= "
-            f"(--ledger), or ILBA_LEDGER, unless these are other people."
-        )
-
-
-def _refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]) -> None:
-    """Refuse a ledger that was lost or is an old copy, even if the store is built anew each time."""
-    if secret.place is None:
-        return
-    file = _beside_secret(secret.place)
-    told = _ledgers(file).get(str(ledger))
-    if told is not None and not holds(int(told["entry"]), str(told["digest"])):
-        raise StoreError(
-            f"the ledger {str(ledger)!r} was lost or is an older copy: it does not hold the last publication under "
-            f"this secret. Masks that were published would be forgotten, so nothing was published. Restore the newest "
-            f"copy, or enter again what was published: ilba ledger adopt RELEASE --store STORE. Where nobody outside "
-            f"ever saw any of it, remove {str(file)!r} and begin anew."
-        )
+        if self.ledger is not None:
+            bookmarks.write(self.ledger, self.secret, self.place, self.name)
 
 
 @contextlib.contextmanager
@@ -547,7 +489,7 @@ def opened(
     `noted` checks the files beside store and secret, which tell whether the ledger is an old copy.
     """
     if ledger is None:
-        _refuse_trial(finest.place)
+        bookmarks.refuse_trial(finest.place)
         yield Chapter(None, secret)
         return
     assert secret is not None  # noqa: S101 - `ledger_of` refuses otherwise
@@ -572,9 +514,9 @@ def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str
 
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
-    noted = _noted(finest.place, ledger) if look else ""
+    noted = bookmarks.population_at(finest.place, ledger) if look else ""
     if look:
-        _refuse_older(secret, ledger.path, ledger.holds)
+        bookmarks.refuse_older(secret, ledger.path, ledger.holds)
     data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
     population = finest.population
     same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]
@@ -655,51 +597,3 @@ def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Ne
 def _unnamed(ledger: Ledger) -> str:
     known = ledger.populations
     return next(name for n in range(1, len(known) + 2) if (name := f"unnamed-{n}") not in known)
-
-
-def beside(place: Path) -> Path:
-    """The file beside a store with the state of the ledger."""
-    stem = place.name if place.is_dir() else place.stem
-    return place.with_name(stem + ".published.json")
-
-
-def _refuse_trial(place: Path | None) -> None:
-    """Refuse a trial from a store that was already published."""
-    if place is not None and beside(place).exists():
-        raise UnsafeRelease(
-            f"this store was published before ({str(beside(place))!r}), so it cannot be published as a trial: other "
-            f"masks would reveal small counts. Leave ledger=False (--no-ledger) out."
-        )
-
-
-def _noted(place: Path | None, ledger: Ledger) -> str:
-    """The population last published from a store, after a check that the ledger is not an old copy."""
-    if place is None:
-        return ""
-    file = beside(place)
-    try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-        if plain["format"] == 1:
-            if plain["publications"]:
-                raise UnsafeRelease(
-                    f"this store was published before there was a ledger ({str(file)!r}). Enter that first, so that "
-                    f"its masks stay: ilba ledger adopt RELEASE --store {place}"
-                )
-            return ""
-        name, number, digest = str(plain["population"]), int(plain["entry"]), str(plain["digest"])
-        there = str(plain["ledger"])
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError, KeyError, TypeError):
-        raise StoreError(
-            f"{str(file)!r} is damaged. It says how far the ledger was when this store was published last: restore it "
-            f"from a copy."
-        ) from None
-    if not ledger.holds(number, digest):
-        raise StoreError(
-            f"the ledger {str(ledger.path)!r} does not hold the last publication of this store: it is an older copy, "
-            f"or another one ({there!r} was used). Masks that were published would be forgotten, so nothing was "
-            f"published. Restore the newest copy, give ledger= (--ledger), or enter again what was published after the "
-            f"copy: ilba ledger adopt RELEASE --store STORE."
-        )
-    return name

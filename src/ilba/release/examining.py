@@ -13,7 +13,7 @@ import polars as pl
 
 from ilba.design.design import MASKED
 from ilba.errors import IlbaError, SecretError, StoreError, listing, some
-from ilba.release.chapter import beside
+from ilba.release.bookmarks import beside
 from ilba.release.ledger import LOG, Ledger
 from ilba.release.manifest import FORMAT
 from ilba.release.reading import MANIFEST, Release, digest

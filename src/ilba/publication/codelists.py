@@ -1,0 +1,309 @@
+"""The code lists that a publication file declares: which codes each level has, their labels and parents."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from ilba.data.codelists import code_columns, no_code_list, read_labels
+from ilba.data.csvfiles import other_separator
+from ilba.data.hierarchies import read_hierarchy
+from ilba.data.reading import Reading, scan
+from ilba.data.recipe import ColumnRecipe, Recipe, as_text
+from ilba.design.design import COUNT, Design
+from ilba.errors import InputError, listing, nearest
+from ilba.publication.file import FileEntry, HierarchyFields, PublicationFile
+
+
+class DeclaredLists:
+    """The declared code lists. A list of all levels is placed by the hierarchy; files are read when they are needed.
+
+    Parameters
+    ----------
+    said
+        What the publication file says.
+    folder
+        The folder of the files that it names.
+    design
+        The hierarchies and keys.
+    recipe
+        The recipe of the columns, which also makes upper levels from listed codes.
+    """
+
+    def __init__(self, said: PublicationFile, folder: Path, design: Design, recipe: Recipe) -> None:
+        self.said = said
+        self.folder = folder
+        self.design = design
+        self.recipe = recipe
+
+    @cached_property
+    def labels(self) -> pl.DataFrame:
+        """The declared code list, in five columns."""
+        parts = [read_labels(self.folder / name, self.design) for name in self.said.lists]
+        for column in self.said.codes:
+            self.require(column, "codes")
+            parts.append(self._codes(column))
+        for column, bands in self.recipe.declared_bands().items():
+            if column in self.design.columns and column not in self.said.codes:
+                parts.append(_rows(column, [code for code, _ in bands], en=[label for _, label in bands]))
+        for column, given in self.said.labels.items():
+            self.require(column, "labels", [*self.design.columns, *(h.name for h in self.design.hierarchies)])
+            named = {"en": given} if isinstance(given, str) else dict(given)
+            parts.append(_rows(column, [None], **{lang: [text] for lang, text in named.items()}))
+        both = pl.concat([no_code_list(), *parts], how="diagonal")
+        return both.select(code_columns(both.columns)).unique(maintain_order=True)
+
+    def require(self, column: str, entry: str, known: Iterable[str] | None = None) -> None:
+        """Refuse an entry about a column that is not among those of the design, or of `known`."""
+        names = list(known or self.design.columns)
+        if column not in names:
+            raise InputError(
+                f"{entry}.{column} names no column of the hierarchies and keys.{nearest(column, names)} "
+                f"They are {listing(names, 30)}."
+            )
+
+    def _codes(self, column: str) -> pl.DataFrame:
+        """The code list of a column, and of the levels above that are made from its codes."""
+        entry = self.said.codes[column]
+        frame, code, codes = self._listed(column)
+        named = {"en": entry.label} if isinstance(entry.label, str) else dict(entry.label)
+        chosen = {
+            lang: _chosen(frame, name, f"codes.{column}.label", 1)
+            for lang, name in named.items()
+            if name or (lang == "en" and frame.width > 1)
+        }
+        # A list of towns repeats each district, with the same name.
+        told = [*chosen.values(), *([entry.parent] if entry.parent in frame.columns else [])]
+        lines = pl.DataFrame([codes.alias(""), *(frame[one] for one in dict.fromkeys(told))])
+        is_first = lines.select(pl.struct(pl.all().str.strip_chars()).is_first_distinct()).to_series()
+        frame, codes = frame.filter(is_first), codes.filter(is_first)
+        if codes.n_unique() < len(codes):
+            twice = codes.filter(codes.is_duplicated()).unique().sort()
+            raise InputError(
+                f"codes.{column}: {entry.file!r} has {listing(twice, 4)} twice in {code!r}, with different labels or "
+                f"parents. Keep one of them."
+            )
+        labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
+        listed = frame[code].str.strip_chars().to_list()
+        parents: list[Any] = [None] * len(codes)
+        rows = []
+        if entry.parent:
+            parents = frame[_chosen(frame, entry.parent, f"codes.{column}.parent", 0)].str.strip_chars().to_list()
+            paths, uppers = self._climbed(column, listed, codes.to_list(), parents) or (None, set())
+        else:
+            paths, uppers = self._paths(column, codes), set()
+        if entry.parent and paths is None:
+            parents = self._spelled(self.levels_above(column)[-1:], column, codes)(parents)
+        if paths is not None:
+            above = paths.columns
+            spelled = self._spelled(above if entry.parent else [], column, codes)
+            uppers = uppers or _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
+            finest = [code if one not in uppers else one for code, one in zip(codes, listed, strict=True)]
+            named_above = {
+                lang: {
+                    one: text
+                    for names in (finest, listed, spelled(listed))
+                    for one, text in zip(names, texts, strict=True)
+                }
+                for lang, texts in labels.items()
+                if uppers
+            }
+            is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
+            paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
+            labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
+            parents = spelled(paths[above[-1]].to_list())
+            for upper, level in zip([None, *above], above, strict=False):
+                if level in self.said.codes:
+                    continue
+                known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True)
+                known = known.drop_nulls(level if entry.parent else None)
+                names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
+                further = spelled(known[upper].to_list()) if upper else None
+                rows.append(_rows(level, spelled(known[level].to_list()), further, **names))
+        rows.append(_rows(column, codes.to_list(), parents, **labels))
+        return pl.concat(rows, how="diagonal")
+
+    def _listed(self, column: str) -> tuple[pl.DataFrame, str, pl.Series]:
+        """The rows of a code list that have a code, the name of its column of codes, and the codes."""
+        entry = self.said.codes[column]
+        frame = _table(entry, self.folder)
+        code = _chosen(frame, entry.code, f"codes.{column}", 0)
+        codes = frame[code].str.strip_chars()
+        codes = codes.str.zfill(entry.pad) if entry.pad else codes
+        kept = codes.is_not_null() & (codes != "")
+        return frame.filter(kept), code, codes.filter(kept)
+
+    def _spelled(self, above: Sequence[str], column: str, codes: pl.Series) -> Callable[[list[Any]], list[Any]]:
+        """How parents of a column are spelled as the codes of the levels above: a list that lost zeros lost theirs."""
+        known: set[str] = set()
+        tree = self._tree(column)
+        paths = self._paths(column, codes) if tree is None else tree
+        for level in above:
+            if level in self.said.codes:
+                known |= set(self._listed(level)[2])
+            elif paths is not None and level in paths.columns:
+                known |= set(paths[level].cast(pl.String).drop_nulls())
+        alike: dict[str, list[str]] = {}
+        for one in known:
+            alike.setdefault(one.lstrip("0"), []).append(one)
+
+        def spelling(one: str | None) -> str | None:
+            same = alike.get(one.lstrip("0"), []) if one and one not in known else []
+            return same[0] if len(same) == 1 else one
+
+        return lambda parents: [spelling(one) for one in parents]
+
+    def levels_above(self, column: str) -> list[str]:
+        """The levels above a column in its hierarchy, from coarse to fine."""
+        chain = self.levels(column)
+        return list(chain[: chain.index(column)]) if column in chain else []
+
+    def levels(self, column: str) -> tuple[str, ...]:
+        """The levels of the column's hierarchy, from coarse to fine; none for a key."""
+        return next((h.columns for h in self.design.hierarchies if column in h.columns), ())
+
+    def _above(self, column: str) -> list[str]:
+        """The levels above a column that are made from the same column of the data."""
+        upper = self.levels_above(column)
+        origin = self.recipe.made_from(column)
+        return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
+
+    def _climbed(
+        self, column: str, listed: list[str], codes: list[str], parents: list[str | None]
+    ) -> tuple[pl.DataFrame, set[str]] | None:
+        """The levels above each code of a list of all levels for the finest column, and its codes of other levels.
+
+        The file of the hierarchy places the codes, else the declared parents do. None for other lists.
+        """
+        levels, above = self.levels(column), dict(zip(listed, parents, strict=True))
+        others = _uppers(above)
+        if column not in levels[1:] or column != levels[-1] or not others:
+            return None
+        tree, size = self._tree(column), len(levels) - 1
+        leaves = {} if tree is None else {path[-1]: path[:-1] for path in tree.rows()}
+        placed = {one: leaves[code] for one, code in zip(listed, codes, strict=True) if code in leaves}
+        rows: list[Sequence[str | None]] = []
+        for one, code in zip(listed, codes, strict=True):
+            path: list[str | None] = [one]
+            while upper := above.get(path[0] or ""):
+                path.insert(0, upper)
+            if any(upper in placed for upper in path[:-1]):
+                others.add(one)  # it is finer than the hierarchy
+            if tree is None:
+                rows.append([*[None] * size, *path[:-1]][-size:])
+            else:
+                rows.append(placed.get(one) or [*path[:-1], *[code] * size][:size])
+        return pl.DataFrame(rows, dict.fromkeys(levels[:-1], pl.String), orient="row"), others - set(placed)
+
+    def _tree(self, column: str) -> pl.DataFrame | None:
+        """The paths of the finest codes in the file of a column's hierarchy; None if it has none."""
+        for given in self.said.hierarchies.values():
+            if isinstance(given, HierarchyFields) and given.file and given.column == column:
+                paths = paths_in(given, self.folder)
+                levels = [*given.levels, column]
+                return (
+                    paths.rename(dict(zip(paths.columns, levels, strict=True))) if paths.width == len(levels) else None
+                )
+        return None
+
+    def _paths(self, column: str, codes: pl.Series) -> pl.DataFrame | None:
+        """Apply the recipe to declared codes, level by level; None if it does not make the levels above."""
+        above = self._above(column)
+        if not above:
+            return None
+        recipe = copy.copy(self.recipe)
+        recipe.changes = []
+        own, uppers = recipe.columns.get(column), [(level, recipe.columns.get(level)) for level in above]
+        heads = {level: one.prefix for level, one in uppers if own and one and _differ_in_prefix(one, own)}
+        if len(heads) == len(above):  # the steps of the finest column, such as pad, are not for these shorter codes
+            return pl.DataFrame([codes.str.head(letters or 0).alias(level) for level, letters in heads.items()])
+        values = pl.DataFrame({recipe.made_from(column): codes, COUNT: [1] * len(codes)})
+        try:
+            made = recipe.applied(values, [*above, column])
+        except InputError:  # a code of the list that the recipe does not know: its parent is not declared
+            return None
+        is_finest = column == self.levels(column)[-1]
+        return made.select(above) if is_finest or made[column].equals(codes.alias(column)) else None
+
+
+def paths_in(given: HierarchyFields, folder: Path) -> pl.DataFrame:
+    """The path of each finest code in the file of a hierarchy, one column per level."""
+    file = folder / given.file
+    if file.suffix.lower() == ".hrc":
+        return read_hierarchy(file).paths
+    frame = _table(given, folder)
+    if frame.width < 2:
+        raise InputError(f"{file.name!r} has one column here, not codes and parents. Name its sheet or header line.")
+    names = [
+        _chosen(frame, name, f"the hierarchy of {given.column!r}", place)
+        for place, name in enumerate((given.code, given.parent))
+    ]
+    pairs = frame.select(pl.col(name).str.strip_chars() for name in names)
+    return _paths_of_edges(pairs.select(pl.all().str.zfill(given.pad)) if given.pad else pairs, file)
+
+
+def _table(entry: FileEntry | HierarchyFields, folder: Path) -> pl.DataFrame:
+    reading = Reading(entry.encoding, entry.separator, entry.sheet, entry.header, entry.notes)
+    frame = scan(folder / entry.file, None, reading).collect()
+    columns = [as_text(column) for column in frame.get_columns()]
+    return pl.DataFrame([column for column in columns if column is not None])
+
+
+def _chosen(frame: pl.DataFrame, name: str, where: str, place: int) -> str:
+    if name and name not in frame.columns:
+        raise InputError(
+            f"{where} names the column {name!r}, which the file does not have."
+            f"{other_separator(frame.columns) or nearest(name, frame.columns)} It has {listing(frame.columns, 20)}."
+        )
+    return name or frame.columns[place]
+
+
+def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **labels: list[Any]) -> pl.DataFrame:
+    columns: dict[str, Any] = {
+        "variable": [variable] * len(codes),
+        "code": codes,
+        **{f"label_{lang}": texts for lang, texts in labels.items()},
+        "parent": parents or [None] * len(codes),
+    }
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+def _differ_in_prefix(one: ColumnRecipe, other: ColumnRecipe) -> bool:
+    """Whether two columns are the first letters of the same codes."""
+    return bool(one.prefix and other.prefix) and msgspec.structs.replace(one, prefix=other.prefix) == other
+
+
+def _uppers(above: Mapping[str, str | None]) -> set[str]:
+    """The codes of upper levels in a list of all levels: each parent is a code of the list, and each path ends."""
+    parents = {one for one in above.values() if one}
+    for one in parents:
+        path: list[str] = []
+        upper: str | None = one
+        while upper:
+            if upper not in above or upper in path:
+                return set()
+            path.append(upper)
+            upper = above[upper]
+    return parents
+
+
+def _paths_of_edges(pairs: pl.DataFrame, file: Path) -> pl.DataFrame:
+    """The paths of leaves in a table of codes and their parents; a short path repeats its last code."""
+    above: Mapping[str, str | None] = dict(pairs.rows())
+    parents = {one for one in above.values() if one}
+    rows: list[list[str]] = []
+    for leaf in (one for one in above if one not in parents):
+        path = [leaf]
+        while upper := above.get(path[0]):
+            if upper in path:
+                raise InputError(f"{file.name!r}: {upper!r} is its own ancestor. Correct its parents.")
+            path.insert(0, upper)
+        rows.append(path)
+    depth = max(map(len, rows))
+    return pl.DataFrame([[*row, *[row[-1]] * (depth - len(row))] for row in rows], orient="row")
