@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRIVATE = 0o600
+PUBLIC = 0o644
 
 
 def writable(path: str | os.PathLike[str], mark: str = "") -> Path:

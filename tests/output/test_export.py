@@ -22,7 +22,8 @@ from pyjstat import pyjstat
 from pysdmx.io import get_datasets, read_sdmx
 
 import ilba
-from ilba.output.export import FORMATS, _sdmx_code, export
+from ilba.output.export import FORMATS, export
+from ilba.output.formats.sdmx import _code
 from ilba.output.wording import WordedTable
 from support.people import HKEY, ILBA
 
@@ -212,7 +213,7 @@ def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path
         rows = table.data.to_dict("records")
     cells = [tuple(row[dimension] for dimension in dimensions) for row in rows]
     if name != "all":
-        assert cells == [tuple(map(_sdmx_code, cell)) for cell in expected]
+        assert cells == [tuple(map(_code, cell)) for cell in expected]
     for dimension in dimensions:
         ids = {code.id for code in lists[f"CL_{dimension.upper()}"]}
         assert {row[dimension] for row in rows} == ids
@@ -238,7 +239,7 @@ def test_sdmx1_reads_the_structure_and_the_data(release, tmp_path, name):
     assert read.tolist() == list(expected.values())
     if name != "all":
         keys = [key if isinstance(key, tuple) else (key,) for key in read.index]
-        assert keys == [tuple(map(_sdmx_code, cell)) for cell in expected]
+        assert keys == [tuple(map(_code, cell)) for cell in expected]
 
 
 R_READS = """
@@ -271,13 +272,13 @@ def test_rsdmx_reads_the_structure_and_the_data(release, tmp_path, name):
     with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     read = {tuple(row[:-1]): int(row[-1]) for row in rows}
-    assert read == {tuple(map(_sdmx_code, cell)): count for cell, count in dense(release, name).items()}
+    assert read == {tuple(map(_code, cell)): count for cell, count in dense(release, name).items()}
 
 
 @pytest.mark.parametrize("kind", ["sdmx-csv", "sdmx-ml"])
 def test_sdmx_is_written_in_pieces(release, tmp_path, monkeypatch, kind):
     whole = written(release, "block.sex.job", kind, tmp_path)[0].read_bytes()
-    monkeypatch.setattr("ilba.output.export._AT_ONCE", 7)
+    monkeypatch.setattr("ilba.output.formats.sdmx._AT_ONCE", 7)
     assert written(release, "block.sex.job", kind, tmp_path)[0].read_bytes() == whole
 
 
@@ -299,9 +300,9 @@ def test_a_csv_for_spreadsheets_has_a_mark_and_runs_no_formula(secret, tmp_path)
         export(release, name, "px", tmp_path / "t.px", spreadsheet=True)
 
 
-def test_sdmx_codes_have_only_allowed_letters_and_stay_apart():
+def test_codes_have_only_allowed_letters_and_stay_apart():
     codes = ["01", "01/02", "01-02", "공무원", 'the "other", job', "$2F", "/", "a b", ""]
-    spelled = [_sdmx_code(code) for code in codes]
+    spelled = [_code(code) for code in codes]
     assert len(set(spelled)) == len(codes)
     assert all(
         set(code) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@$-") for code in spelled
@@ -435,7 +436,7 @@ def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monke
     for format in GRIDS:
         with pytest.raises(ilba.InputError, match="Use parquet or csv"):
             written(release, "block.sex.age", format, tmp_path)
-    monkeypatch.setattr("ilba.output.export._SHEET_ROWS", 50)
+    monkeypatch.setattr("ilba.output.formats.xlsx._SHEET_ROWS", 50)
     with pytest.raises(ilba.InputError, match="Excel"):
         written(release, "block.sex.age", "xlsx", tmp_path)
     assert list(tmp_path.iterdir()) == []

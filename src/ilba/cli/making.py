@@ -345,7 +345,8 @@ _TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")
 
 def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> None:
     """Write a table as Excel or Parquet, readable only for its owner."""
-    from ilba.output.export import spare_store, workbook
+    from ilba.output.export import spare_store
+    from ilba.output.formats.xlsx import workbook
 
     if out.lower().endswith(".parquet"):
         spare_store(Path(out))

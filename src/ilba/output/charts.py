@@ -20,7 +20,7 @@ import polars as pl
 
 from ilba.design.design import MASKED, Design
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
-from ilba.files import PRIVATE, replacing
+from ilba.files import PRIVATE, PUBLIC, replacing
 from ilba.output.wording import Labels, check_language, languages
 from ilba.output.wording import words as words_of
 
@@ -32,7 +32,6 @@ Chart: TypeAlias = Any
 """an Altair chart"""
 
 SUFFIXES = (".html", ".svg", ".png")
-PUBLIC = 0o644
 # Okabe and Ito's colours: people with any kind of colour vision can distinguish them.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7A7A7A")
 _FONT = "Helvetica, Arial, 'Noto Sans KR', 'Noto Sans CJK KR', 'Apple SD Gothic Neo', 'Malgun Gothic', sans-serif"

@@ -15,7 +15,7 @@ import polars as pl
 from ilba.data.codelists import code_columns
 from ilba.design.design import MASKED, Design
 from ilba.errors import InputError, listing, nearest
-from ilba.output.wording import LANGUAGES, words
+from ilba.output.wording import LANGUAGES, WordedTable, words
 from ilba.release import PublicTable, Release
 
 # How PX, SDMX and readers write times: the letter of the frequency, the pattern, and the PX spelling.
@@ -208,3 +208,8 @@ def opened(releases: Any) -> Release:
         waves = [one if isinstance(one, Release) else Release(one) for one in releases]
         return waves[0] if len(waves) == 1 else Series(waves)
     return releases if isinstance(releases, Release) else Release(releases)
+
+
+def time_column(table: WordedTable) -> str | None:
+    """The time variable of a table, if it has one."""
+    return table.release.time if isinstance(table.release, Series) else None

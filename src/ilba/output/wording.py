@@ -269,6 +269,13 @@ class WordedTable:
         """When the release was made."""
         return datetime.fromisoformat(self.release.manifest["created"])
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Information about the release for programs, under the names of its manifest."""
+        told = self.release.manifest
+        names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
+        return {"table": self.table.name, **{name: told[name] for name in names}}
+
     def named(self) -> pl.DataFrame:
         """The rows with a label column after each code column that has labels."""
         columns: list[pl.Series] = []

@@ -19,7 +19,7 @@ import polars as pl
 from ilba import __version__
 from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError, listing, nearest, some
-from ilba.output.export import json_stat
+from ilba.output.formats.jsonstat import json_stat
 from ilba.output.series import frequency
 from ilba.output.wording import COUNT, LANGUAGES, Dimension, WordedTable, told, words
 from ilba.service.asked import MOST_TEXT, Placement, UnknownError, ValueFilter, folded, variable

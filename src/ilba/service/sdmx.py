@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ilba.errors import InputError, listing, nearest
-from ilba.output.export import sdmx_axes, sdmx_data, sdmx_flow_id, sdmx_flows, sdmx_structure
+from ilba.output.formats import sdmx
 from ilba.service.answers import worded
 from ilba.service.asked import TooManyError, UnknownError
 from ilba.service.catalog import Catalog
@@ -40,7 +40,7 @@ def agency_of(served: ServedRelease) -> str:
 def _flows(catalog: Catalog) -> Iterator[tuple[str, str, TableEntry]]:
     for served in catalog.releases:
         for entry in served.entries.values():
-            yield agency_of(served), sdmx_flow_id(entry.table.name), entry
+            yield agency_of(served), sdmx.flow_id(entry.table.name), entry
 
 
 def found(catalog: Catalog, reference: str) -> tuple[str, TableEntry]:
@@ -61,9 +61,9 @@ def structure(catalog: Catalog, agency: str, flow: str, lang: str) -> bytes:
         wanted = [(one, entry) for one, _, entry in _flows(catalog) if agency in _ANY or one == agency.upper()]
         if not wanted:
             raise UnknownError(f"there is no agency {agency[:60]!r}.")
-        return sdmx_flows([(worded(entry, lang), one) for one, entry in wanted])
+        return sdmx.flows([(worded(entry, lang), one) for one, entry in wanted])
     own, entry = found(catalog, f"{agency},{flow}")
-    return sdmx_structure(catalog.load(entry).worded[lang], own)
+    return sdmx.structure(catalog.load(entry).worded[lang], own)
 
 
 def data(catalog: Catalog, reference: str, key: str, asked: Mapping[str, str], lang: str, most: int) -> bytes:
@@ -72,14 +72,14 @@ def data(catalog: Catalog, reference: str, key: str, asked: Mapping[str, str], l
     agency, entry = found(catalog, reference)
     loaded = catalog.load(entry)
     table = loaded.worded[lang]
-    places = _places(sdmx_axes(table), key, asked) if table.dimensions else []
+    places = _places(sdmx.axes_of(table), key, asked) if table.dimensions else []
     cells = 1
     for some in places:
         cells *= len(some)
     if cells > most:
         raise TooManyError(f"{cells:,} cells are asked for; one answer holds at most {most:,}. Name codes in the key.")
     still_wanted()
-    return sdmx_data(table.cut(places, loaded.values(places)), agency)
+    return sdmx.data(table.cut(places, loaded.values(places)), agency)
 
 
 def _places(
