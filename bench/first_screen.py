@@ -24,9 +24,9 @@ from typing import Any
 import polars as pl
 
 import ilba
+from ilba import charts
 from ilba.attack.audit import audit, losses
 from ilba.demo import HKEY, KEY
-from ilba.output import charts
 
 ROOT = Path(__file__).parent.parent
 SECRET = ilba.Secret(bytes(32))

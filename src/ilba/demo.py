@@ -16,7 +16,7 @@ from ilba import datasets
 from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
 from ilba.methods.loss import loss_summary
-from ilba.output import charts
+from ilba.output import drawing, loss_charts
 from ilba.progress import Progress, ProgressStep
 from ilba.tables.beside import secret_path
 from ilba.tables.building import build
@@ -98,7 +98,7 @@ def run(
         provable, loss = point["provable"], point["mean_loss"]
         say(f"  {provable:4.0%} can be proven small if tables are {point['method']:<34} (mean loss {loss:.2f})")
     with contextlib.suppress(MissingExtra):
-        picture = charts.save(charts.risk(pl.DataFrame(shown)), home / "risk.svg")
+        picture = drawing.save(loss_charts.risk(pl.DataFrame(shown)), home / "risk.svg")
         say(f"  {picture}  as a chart, confidential")
     say("")
 

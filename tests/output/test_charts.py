@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba import charts
 from ilba.attack.choosing import what_if
-from ilba.output import charts
 from support.people import ILBA
 
 pytestmark = pytest.mark.slow
@@ -206,7 +206,7 @@ def test_charts_are_made_where_there_is_no_network(tmp_path):
         "def no(*_, **__): raise OSError('no network here')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = no\n"
         "import polars as pl\n"
-        "from ilba.output import charts\n"
+        "from ilba import charts\n"
         "chart = charts.bars(pl.DataFrame({'town': ['a', 'b'], 'N_masked': [7, 9]}))\n"
         "for ending in ('html', 'svg', 'png'): charts.save(chart, f'{sys.argv[1]}/c.{ending}')\n"
     )
@@ -255,7 +255,7 @@ def test_without_the_charting_library_the_extra_is_named():
         "import sys\n"
         "sys.modules['altair'] = None\n"
         "import polars as pl, ilba\n"
-        "from ilba.output import charts\n"
+        "from ilba import charts\n"
         "try: charts.bars(pl.DataFrame({'N_masked': [7]}))\n"
         "except ilba.MissingExtra as problem: print(problem)\n"
     )

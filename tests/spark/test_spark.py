@@ -600,7 +600,7 @@ def test_an_audit_on_spark_finds_what_it_finds_in_memory(built, reference, monke
 
 
 def test_a_table_on_spark_is_compared_measured_and_reported_as_in_memory(built, tmp_path, monkeypatch):
-    monkeypatch.setattr("ilba.output.charts.svg", lambda chart: "<svg></svg>")  # drawing takes a second
+    monkeypatch.setattr("ilba.output.drawing.svg", lambda chart: "<svg></svg>")  # drawing takes a second
     here, few = built[0].collect(), {"levels": [1], "max_keys": 0}
     monkeypatch.setattr(engine.SparkFinestTable, "collect", lambda finest: here)  # once is enough
     compared = [ilba.compare(one, methods=["rounding:3"], **few).rows.drop("seconds") for one in (built[0], here)]

@@ -316,9 +316,9 @@ def _what_if(
         bar.stage("attacking")
         rows = what_if(finest, methods, thresholds, attackers="proof", secret=secret, **wanted, progress=bar)
     if chart:
-        from ilba.output import charts
+        from ilba.output import drawing, loss_charts
 
-        charts.save(charts.risk(rows), chart)
+        drawing.save(loss_charts.risk(rows), chart)
     if as_json:
         print_json(rows.to_dicts())
         return
@@ -406,9 +406,9 @@ def choose_k_command(
             progress=bar if as_json else _with_time_left(bar),
         )
     if chart:
-        from ilba.output import charts
+        from ilba.output import drawing, loss_charts
 
-        charts.save(charts.attackers(rows), chart)
+        drawing.save(loss_charts.attackers(rows), chart)
     if out:
         write_page(rows, out)
     if as_json:
@@ -438,9 +438,9 @@ def _with_time_left(bar: ProgressBar) -> Progress:
 def _require_charts(*files: str | None) -> None:
     """Raise an error before the work if a chart cannot be drawn."""
     if any(files):
-        from ilba.output import charts
+        from ilba.output import drawing
 
-        charts.require()
+        drawing.require()
 
 
 def _called(rows: pl.DataFrame) -> list[pl.Expr]:

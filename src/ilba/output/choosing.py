@@ -12,7 +12,7 @@ from ilba.attack.attackers import KNOWS
 from ilba.attack.audit import in_percent
 from ilba.errors import listing
 from ilba.files import writable
-from ilba.output import charts
+from ilba.output import drawing, loss_charts
 from ilba.output.pages import inline, write
 
 _NUMBERS = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "safe", "groups", "outsider_right")
@@ -50,7 +50,7 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
     """
     if "bound" in rows.columns:
         no_bound = rows["bound"].is_null().all()
-        rows = rows.drop("bound") if no_bound else rows.with_columns(charts.bound_reached())
+        rows = rows.drop("bound") if no_bound else rows.with_columns(loss_charts.bound_reached())
     return in_percent(rows, [name for name in rows.columns if name not in _NUMBERS])
 
 
@@ -97,7 +97,7 @@ def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
         "choosing.html",
         title=f"What each attacker learns, and the loss: K = {thresholds}",
         meaning=MEANING,
-        picture=inline(charts.svg(charts.attackers(rows))),
+        picture=inline(drawing.svg(loss_charts.attackers(rows))),
         heads=[name.replace("_", " ") for name in shown.columns],
         rows=[[_text(value) for value in row] for row in shown.iter_rows()],
         sentences=sentences(rows),

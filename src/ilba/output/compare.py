@@ -31,7 +31,7 @@ from ilba.methods.controlled.search import mean_masks
 from ilba.methods.lab import Controlled, method_of
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
-from ilba.output import charts
+from ilba.output import drawing, loss_charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release.chapter import kept_masks
@@ -141,7 +141,7 @@ class Comparison:
             "comparison.html",
             lang=lang,
             title=self.title,
-            picture=inline(charts.svg(charts.risk(self._drawn))),
+            picture=inline(drawing.svg(loss_charts.risk(self._drawn))),
             groups=[(head, *_group(rows, columns)) for head, columns in self._groups(rows.columns)],
             notes=self.notes,
             remarks=self.remarks,

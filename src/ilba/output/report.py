@@ -21,7 +21,7 @@ from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import writable
 from ilba.methods.loss import LossSummary
-from ilba.output import charts
+from ilba.output import drawing, loss_charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.engine import AnyFinestTable
@@ -173,7 +173,7 @@ def report(
         The extra `charts` is not installed.
     """
     target = writable(path)
-    charts.require()
+    drawing.require()
     finest = finest.collect()
     wanted = selections(finest.design, levels, keys, max_keys)
     tell = progress or silent
@@ -190,7 +190,7 @@ def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, A
     every = Loss.together(list(losses.values()))
     bound = K // 2 + K if finest.method == "ilba" else None  # the bound of the paper, only for its method
     drawn = [
-        charts.loss_shares(every.by_loss, K, f"Information loss over {some(len(losses), 'table')}"),
+        loss_charts.loss_shares(every.by_loss, K, f"Information loss over {some(len(losses), 'table')}"),
         *_scatter(losses, K),
     ]
     return {
@@ -212,7 +212,7 @@ def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, A
             f"Within {K // 2}": percent(every.summary.within),
             f"True count at most {K}": percent(every.small_share),
         },
-        "pictures": [inline(charts.svg(chart), place) for place, chart in enumerate(drawn)],
+        "pictures": [inline(drawing.svg(chart), place) for place, chart in enumerate(drawn)],
         "losses": list(losses.values()),
     }
 
@@ -230,7 +230,7 @@ def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
         }
     )
     return [
-        charts.points(rows, "mean", "mean absolute loss", f"Mean loss by size of table, K={K}"),
-        charts.points(rows, "within", "share of cells", f"Cells with a loss of at most {K // 2}", "%"),
-        charts.points(rows, "small", "share of cells", f"Cells with a true count of at most {K}", "%"),
+        loss_charts.points(rows, "mean", "mean absolute loss", f"Mean loss by size of table, K={K}"),
+        loss_charts.points(rows, "within", "share of cells", f"Cells with a loss of at most {K // 2}", "%"),
+        loss_charts.points(rows, "small", "share of cells", f"Cells with a true count of at most {K}", "%"),
     ]

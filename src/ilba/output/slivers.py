@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from ilba.errors import InputError, listing, nearest, some, suggesting
-from ilba.output.charts import Chart, Path_, finished, flat_shapes, load_altair, shapes_by_code
+from ilba.output.charts import flat_shapes, shapes_by_code
+from ilba.output.drawing import Chart, Path_, finished, load_altair
 
 _NONE, _EDGE = "#eceff1", "#37474f"
 

@@ -23,7 +23,7 @@ from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
 from ilba.errors import Advice, InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
-from ilba.output import charts, decision, pdf
+from ilba.output import decision, drawing, pdf
 from ilba.output.export import FORMATS, export
 from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
@@ -356,7 +356,7 @@ class _Run:
     def can_draw(self) -> bool:
         """Whether the report on losses can be written: it needs charts. It is not published."""
         try:
-            charts.require()
+            drawing.require()
         except MissingExtra as problem:
             notice(f"there is no report on losses: {problem}")
             return False
