@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from ilba import InputError
 from ilba.errors import WriteError
-from ilba.files import creating, exchange, making, replacing, sweep, writable
+from ilba.files import creating, exchange, making, replacing, sweep, working_in, writable
 
 
 def mode(path: Path) -> int:
@@ -196,3 +197,25 @@ def test_what_killed_processes_left_is_removed_and_what_is_at_work_is_not(tmp_pa
         assert sweep(tmp_path) == [held]
     assert sweep(tmp_path) == []
     assert names(tmp_path) == ["store"]
+
+
+def test_of_two_processes_one_works_in_a_folder_while_the_other_waits(tmp_path):
+    folder, told, seen = tmp_path / "confidential", threading.Event(), []
+
+    def second():
+        with working_in(folder, told.set):
+            seen.append(names(tmp_path))
+
+    with working_in(folder, lambda: pytest.fail("nobody else is at work")):
+        assert mode(folder) == 0o700
+        other = threading.Thread(target=second)
+        other.start()
+        assert told.wait(30)
+        assert not seen
+    other.join(30)
+    # The first one removed the empty folder, so the second one made it anew.
+    assert seen == [["confidential"]]
+    assert not folder.exists()
+    with working_in(folder, lambda: None):
+        (folder / "store").touch()
+    assert names(folder) == ["store"]

@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # a system without these locks: temporary files of 
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PRIVATE = 0o600
 PUBLIC = 0o644
@@ -139,7 +139,35 @@ def sweep(folder: Path, name: str = "") -> list[Path]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, wait: bool) -> Iterator[bool]:
+def working_in(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
+    """Be the only process that works in a private folder; another one waits, and its `waiting` is called first.
+
+    The folder is made if it is missing, and removed at the end if it is empty.
+    """
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with _locked(folder, wait=True, waiting=waiting) as is_ours:
+            if not is_ours:
+                continue  # the process before this one removed it
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()  # only if it is empty
+            return
+
+
+def lock(handle: int, waiting: Callable[[], object]) -> None:
+    """Lock an open file or folder until it is closed. If another process has locked it, call `waiting`, and wait."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waiting()
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool, waiting: Callable[[], object] = lambda: None) -> Iterator[bool]:
     """Lock a file or folder while the block runs; tell whether it is locked and still exists.
 
     If the file system has no locks, a writer continues without one, and nothing is ever removed.
@@ -154,7 +182,10 @@ def _locked(path: Path, wait: bool) -> Iterator[bool]:
         return
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if wait:
+                lock(handle, waiting)
+            else:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_locked = True
         except OSError:
             is_locked = wait

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 import tomllib
 import warnings
 
@@ -17,6 +18,7 @@ import pytest
 
 import ilba
 from ilba.design.tables import wanted_tables
+from ilba.files import working_in
 from ilba.methods.lab import method_of
 from ilba.publication import planning
 from ilba.publication.choices import Measured, choices, measured
@@ -139,6 +141,18 @@ def test_a_second_run_does_nothing_and_says_so(agency):
     said = run("publish", cwd=agency).stdout
     assert "nothing has changed since it was published (24 tables). Nothing was done" in said
     assert {file: file.stat().st_mtime_ns for file in agency.rglob("*") if file.is_file()} == before
+
+
+def test_of_two_runs_at_the_same_time_one_waits_and_finds_everything_done(agency, monkeypatch):
+    told, found = threading.Event(), []
+    monkeypatch.setattr("ilba.publication.publishing._tell_waiting", lambda folder: told.set())
+    with working_in(agency / "confidential", lambda: None):
+        other = threading.Thread(target=lambda: found.append(ilba.publish(agency)))
+        other.start()
+        assert told.wait(60)
+        assert not found
+    other.join(60)
+    assert found[0].is_unchanged
 
 
 def test_only_what_has_changed_is_done_again(agency):

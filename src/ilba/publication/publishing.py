@@ -7,7 +7,6 @@ continues where it stopped, and a second run of an unchanged file does nothing. 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from ilba import __version__
 from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
 from ilba.errors import Advice, InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
-from ilba.files import making, replacing
+from ilba.files import making, replacing, working_in
 from ilba.output import decision, drawing, pdf
 from ilba.output.export import FORMATS, export
 from ilba.output.pages import LANGUAGES
@@ -162,15 +161,12 @@ def publish(
     refuse_replacing(prepared)
     if prepared.said.outputs.pdf:
         pdf.require()
-    folder = prepared.confidential
-    if not folder.exists():
-        folder.mkdir(mode=0o700)
-    try:
+    with working_in(prepared.confidential, lambda: _tell_waiting(prepared.confidential)):
         return _Run(prepared, spark, accept_conflict, correction, progress).all()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # only if it is empty
-        raise
+
+
+def _tell_waiting(folder: Path) -> None:
+    notice(f"another run is publishing, and works in {str(folder)!r}. Waiting until it is done.", Advice)
 
 
 class _Run:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import json
 import os
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ilba.errors import Advice, InputError, StoreError, WriteError, notice
-from ilba.files import PRIVATE, making, replacing
+from ilba.files import PRIVATE, lock, making, replacing
 
 FORMAT = 1
 ENVIRONMENT = "ILBA_LEDGER"
@@ -487,11 +486,7 @@ def _locked(file: Path, waiting: Callable[[], object]) -> Iterator[int]:
     except OSError as problem:
         raise _unwritten(file.parent, problem) from problem
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle, waiting)
         yield handle
     finally:
         os.close(handle)
