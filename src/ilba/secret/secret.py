@@ -158,7 +158,8 @@ class Secret:
         except OSError as problem:
             raise SecretError(
                 f"the secret file {str(file)!r} cannot be read ({problem.strerror}). "
-                f"Make one with `ilba secret new {file}`, or give the path of yours."
+                f"Give the path of the secret that drew the published masks. Only if nothing was published yet, make "
+                f"one: ilba secret new {file}"
             ) from None
         if os.name == "posix" and mode & 0o077:
             notice(f"the secret file {str(file)!r} can be read by others. Type: chmod 600 {file}")
