@@ -167,6 +167,15 @@ def test_a_larger_value_or_K_is_bounded_by_how_far_a_count_is_moved(cells):
         assert ((low <= count.sum(1)) & (count.sum(1) <= high)).all()
 
 
+@pytest.mark.parametrize("tables", [["all.x", "all.y"], ["town", "all.x"]])
+def test_sums_of_many_cells_masked_to_0_do_not_exclude_the_truth(tables):
+    rows = [(town, x, y, 4, 0) for town in "abc" for x in range(20) for y in range(20)]
+    counts = pl.DataFrame(rows, schema=["town", "x", "y", "N", "N_masked"], orient="row")
+    report = ilba.audit(FinestTable.from_counts(counts, ["town"], ["x", "y"]), "sca-sums", tables)
+    assert report.safe
+    assert report.ranges["high"].min() >= 80
+
+
 def test_without_the_finest_table_small_aggregates_are_proven_too():
     counts = pl.DataFrame(
         {"town": ["a", "a", "b", "b"], "x": [0, 1, 0, 1], "N": [0, 1, 0, 2], "N_masked": [0, 0, 0, 3]}

@@ -24,6 +24,7 @@ from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
 from ilba.methods.controlled.search import behind
+from ilba.methods.method import FAR
 from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -618,7 +619,11 @@ class PublishedTables:
     @cached_property
     def _largest(self) -> int:
         """An upper limit for every count."""
-        return max(int(rows.value.sum()) + 2 * self.K * (len(rows.value) + 1) for rows in self.tables.values())
+        cells = {node: self.lattice.width(node) * self.codes.lists[0].size(node[0]) for node in self.tables}
+        if self.policy.scheme == "sums":  # each finest cell may have lost K - 1, or moved
+            cells = dict.fromkeys(cells, self.codes.finest.grid)
+        least = min(int(rows.value.sum()) + 2 * self.K * cells[node] for node, rows in self.tables.items())
+        return min(least, FAR)
 
     def _contradiction(self, node: Node) -> InputError:
         return InputError(
