@@ -143,3 +143,29 @@ def test_tables_are_made_with_the_same_draws_on_every_run(finest):
 
     assert numbers() == numbers(2010)
     assert numbers(2011) != numbers()
+
+
+@pytest.mark.parametrize("method", ["suppression:kind=optimal", "rounding:base=5,kind=controlled"])
+def test_a_search_that_time_cut_off_is_audited_by_the_numbers_in_the_folder(tmp_path, monkeypatch, method):
+    counts = pl.DataFrame({"town": [*"aaabbb"], "x": [0, 1, 2] * 2, "N": [2, 9, 8, 4, 0, 7]})
+    store = ilba.FinestTable.from_counts(counts, ["town"], ["x"], 5, secret=ZERO)
+    wanted = ["town.x", "town", "all.x"]
+    release = store.release(tmp_path / "out", method, wanted, accept_risk=True, ledger=False)
+
+    def found_otherwise(cells, *others, **options):
+        return cells.published > 4 if method.startswith("suppression") else cells.published + 5
+
+    monkeypatch.setattr("ilba.methods.suppression.best_pattern", found_otherwise)
+    monkeypatch.setattr("ilba.methods.lab.rounded_together", found_otherwise)
+    report = ilba.audit(release, store=store)
+    assert report.cells_small == 2
+    for node, rows in report.published.tables.items():
+        table = release.table(table_of(store.design, node).name)
+        assert report.published.method.blanks == (report.published.shown[node].blank is not None)
+        assert sorted(rows.value) == sorted(
+            [0] * (len(rows.value) - table.height) + table["N_masked"].fill_null(0).to_list()
+        )
+    assert ilba.risk(release, "proof", store=store).rows["small"].to_list() == [2]
+    other = ilba.FinestTable.from_counts(counts.with_columns(N=pl.col("N") + 10), ["town"], ["x"], 5, secret=ZERO)
+    with pytest.raises(InputError, match=r"not made from this store: the table '[\w.]+' differs"):
+        ilba.audit(release, store=other)

@@ -22,7 +22,7 @@ from ilba.attack.bounds import Attack, Portion, Proven
 from ilba.attack.deciding import decide
 from ilba.attack.explanations import explain
 from ilba.attack.fewcells import Decided
-from ilba.attack.field import MethodTables
+from ilba.attack.field import OTHER_STORE, MethodTables
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import POLICIES, PublishedRows, PublishedTables
@@ -370,8 +370,8 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | st
             f"the release {str(release.path)!r} holds sums of the published counts of a finer table, and tells "
             f"nothing more than those. Audit the finer release, or both together: ilba audit FINER {release.path}"
         )
+    frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
     if store is None:
-        frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
         told = release.manifest["method"]
         if told in POLICIES:
             return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
@@ -379,12 +379,14 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | st
     if not isinstance(store, AnyFinestTable):
         raise InputError(f"store={store!r} is not a finest table. Open it: store=ilba.open_store({str(store)!r})")
     store = store_of(release, store, method)
+    if store.by is not None and store.by.timed:  # made again, it may leave other blanks
+        return MethodTables.from_release(store.by, store.codes, frames).with_truth(store)
     published = tables_by(store.by or store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
         labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
         ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
-        theirs = release.table(selection.name)
+        theirs = frames[selection.name]
         if isinstance(published, MethodTables):
             shown = published.shown[node]
             if published.method.fills and labels:  # empty cells have no rows here
@@ -436,7 +438,7 @@ def _as_released(release: Release, store: AnyFinestTable) -> AnyFinestTable:
 
 
 def _differs(release: Release, store: AnyFinestTable, name: str) -> str:
-    said = f"the release was not made from this store: the table {name!r} differs."
+    said = OTHER_STORE.format(name)
     if release.manifest["method"] != "controlled" or store.method == "controlled":
         return said
     return (

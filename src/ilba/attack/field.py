@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.lattice import Node, node_of, table_of
+from ilba.attack.intervals import at
+from ilba.attack.lattice import MANY, Node, node_of, table_of
 from ilba.attack.published import CellBounds, Policy, PublishedRows, PublishedTables, Truth, refinement
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Selection
@@ -24,6 +25,9 @@ from ilba.tables.rollup import Sums, released
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+OTHER_STORE = "the release was not made from this store: the table {!r} differs."
 
 
 class MethodTables(PublishedTables):
@@ -107,6 +111,32 @@ class MethodTables(PublishedTables):
             node: Shown(rows.value, hidden[node].value > 0 if method.blanks else None) for node, rows in read.items()
         }
         return cls(codes, method, read, shown, None)
+
+    def with_truth(self, finest: AnyFinestTable) -> MethodTables:
+        """The same numbers beside the counts of a store, which have to be possible counts behind these numbers."""
+        codes, method, absent = self.codes, self.method, self.method.absent_blank
+        chosen = [table_of(codes.design, node) for node in self.tables]
+        refined = refinement(codes, chosen)
+        sums = dict(finest.sums(list(dict.fromkeys([*chosen, *refined]))))
+        tables, shown = {}, {}
+        for (node, rows), selection in zip(self.tables.items(), chosen, strict=True):
+            true, hidden = _rows(sums[selection], None), self.shown[node].blank
+            packed = np.union1d(true.packed, rows.packed)
+            value = at(rows.packed, rows.value, packed)
+            blank = ~np.isin(packed, rows.packed) & absent
+            if hidden is not None:
+                blank |= at(rows.packed, hidden.astype(np.int64), packed) > 0
+            index = codes.cell_index(selection)
+            size = codes.grid(index, [packed], MANY) if index.places else np.full(len(packed), MANY)
+            low, high = method.preimage(value, size)
+            least, most = method.blank_range(self.K)
+            count = at(true.packed, true.value, packed)
+            if ((count < np.where(blank, least, low)) | (count > np.where(blank, most, high))).any():
+                raise InputError(OTHER_STORE.format(selection.name))
+            parts = Truth(*(at(true.packed, part, packed) for part in true.truth or ()))
+            tables[node] = PublishedRows(packed, value, None, None, parts)
+            shown[node] = Shown(value, blank if method.blanks else None)
+        return MethodTables(codes, method, tables, shown, _rows(sums[refined[0]], None) if refined else None)
 
     @classmethod
     def _made(

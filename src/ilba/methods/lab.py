@@ -257,6 +257,11 @@ class Rounding(Method):
         return self.kind == "controlled"
 
     @property
+    def timed(self) -> bool:  # type: ignore[override]
+        """Whether time limits a search: yes, if all are rounded together."""
+        return self.kind == "controlled"
+
+    @property
     def additive(self) -> bool:  # type: ignore[override]
         """Whether published sums hold: yes, if all are rounded together."""
         return self.kind == "controlled"
@@ -376,6 +381,11 @@ class Suppression(Method):
     def joint(self) -> bool:  # type: ignore[override]
         """Whether a number depends on the other tables: yes, unless only primary cells are blank."""
         return self.kind != "primary"
+
+    @property
+    def timed(self) -> bool:  # type: ignore[override]
+        """Whether time limits a search: yes, for the optimal pattern."""
+        return self.kind == "optimal"
 
     def publish(self, cells: CountedTables) -> list[Shown]:
         """Leave blanks."""

@@ -250,6 +250,8 @@ class Method(ABC):
     """whether `release` publishes by this method; the others are for comparison"""
     joint: ClassVar[bool] = False
     """whether a number depends on the other tables that are published with it"""
+    timed: ClassVar[bool] = False
+    """whether a time limit may cut its search off; then it need not give the same numbers again"""
     blanks: ClassVar[bool] = False
     """whether counts may be left blank"""
     absent_blank: ClassVar[bool] = False
