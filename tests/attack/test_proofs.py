@@ -167,6 +167,19 @@ def test_a_larger_value_or_K_is_bounded_by_how_far_a_count_is_moved(cells):
         assert ((low <= count.sum(1)) & (count.sum(1) <= high)).all()
 
 
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("K", [3, 5, 60])
+def test_a_value_of_at_least_n_cells_can_stand_for_what_any_such_number_allows(K, cells):
+    values = np.array([0, K, *range(K + 1 + K // 2, 4 * K)])
+    numbers = np.arange(1, 4 * K)[:, None] + np.zeros_like(values)
+    low, high = whole_range(values + np.zeros_like(numbers), numbers, K, cells)
+    for least in (1, 2, 5):
+        some = whole_range(values, np.full(len(values), least), K, cells, or_more=True)
+        possible = np.where(low <= high, low, 10**6)[least - 1 :].min(axis=0) < 10**6
+        assert (some[0] <= np.where(low <= high, low, 10**6)[least - 1 :].min(axis=0))[possible].all()
+        assert (some[1] >= np.where(low <= high, high, -1)[least - 1 :].max(axis=0))[possible].all()
+
+
 @pytest.mark.parametrize("tables", [["all.x", "all.y"], ["town", "all.x"]])
 def test_sums_of_many_cells_masked_to_0_do_not_exclude_the_truth(tables):
     rows = [(town, x, y, 4, 0) for town in "abc" for x in range(20) for y in range(20)]

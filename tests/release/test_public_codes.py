@@ -158,10 +158,41 @@ def seen(release, columns):
     return pl.concat([frame.select(columns) for frame in frames]).unique().rows()
 
 
-def test_a_release_whose_code_list_is_empty_needs_its_store_for_an_audit(finest, tmp_path):
-    release = finest.release(tmp_path / "out", tables=["town", "all"], **ILBA)
-    with pytest.raises(ilba.InputError, match=r"names no code of region, town, block with its parents\. Give"):
+@pytest.mark.parametrize("method", ["controlled", "ilba", "suppression", "rounding:3", "small-count-rounding:5"])
+def test_an_outsider_audits_a_release_that_shows_neither_the_finest_level_nor_every_key(
+    people, finest, tmp_path, method
+):
+    wanted = ["town.sex", "town.age", "region"]
+    release = finest.release(tmp_path / "out", method, wanted, accept_risk=True, ledger=False)
+    assert sorted(release.code_lists().unlisted) == ["block", "job"]
+    report = ilba.audit(release)
+    assert report.cells_small is None
+    assert report.safe == (method == "controlled")
+    labels = ["region", "town", "sex", "age"]
+    found = report.ranges.join(people.group_by(labels).len("N"), on=labels, how="left").fill_null(0)
+    assert found["N"].sum() == people.height
+    assert found.filter(pl.col("N").is_between("low", "high")).height == found.height
+    if method == "controlled":
+        assert ilba.audit(release, areas=True).safe
+
+
+def test_releases_are_audited_together_only_if_all_codes_are_known(finest, tmp_path):
+    first, second = (finest.release(tmp_path / name, tables=["town", "all"], **ILBA) for name in ("first", "second"))
+    with pytest.raises(ilba.InputError, match=r"names no code of block, sex, age, job, which none of its tables shows"):
+        ilba.audit([first, second])
+    assert ilba.audit([first, second], stores=[finest]).cells_small is not None
+
+
+def test_a_table_without_rows_leaves_its_codes_unknown_and_needs_the_store(tmp_path):
+    counts = pl.DataFrame({"r": ["A"] * 3, "t": ["a", "b", "c"], "N": [3, 3, 3], "N_masked": [0, 0, 0]})
+    finest = FinestTable.from_counts(counts, ["r", "t"], [])
+    release = finest.release(tmp_path / "out", tables=["r", "t"], **KEPT)
+    with pytest.raises(ilba.InputError, match=r"the tables by t are empty, and no code list names a code there"):
         ilba.audit(release)
+
+
+def test_a_release_has_only_the_tables_that_were_asked_for(finest, tmp_path):
+    release = finest.release(tmp_path / "out", tables=["town", "all"], **ILBA)
     assert ilba.audit(release, store=finest).published.tables.keys() == {(2, 0, 0, 0), (0, 0, 0, 0)}
     with pytest.raises(ilba.InputError, match=r"this release has no table 'all\.sex'\. It has town, all"):
         release.find(key="sex")

@@ -146,7 +146,7 @@ def audit(
         Called with each `ProgressStep`: how many parts of the release are done, and how many there are.
     store : FinestTable or SparkFinestTable, optional
         With a release: the store it was made from, which tells how many cells are truly small. Without it, the
-        published code lists are assumed to be complete.
+        published code lists are assumed to be complete, except of columns that no table shows.
     stores : sequence of FinestTable or path, default ()
         With a list: stores of the same people, or their paths. They tell which codes exist, how columns nest and how
         many cells are truly small. Their masks are not used.

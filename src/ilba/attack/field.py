@@ -192,7 +192,11 @@ class MethodTables(PublishedTables):
             low, high = np.zeros(shape, np.int64), np.full(shape, FAR)
         else:
             value = self.dense(node, first, last, self.tables[node].value)
-            low, high = self.method.preimage(value, self._finest_cells(node, first, last))
+            size = self._finest_cells(node, first, last)
+            low, high = self.method.preimage(value, size)
+            if self.codes.unlisted:
+                of_many = self.method.preimage(value, np.full_like(value, MANY))
+                low, high = np.minimum(low, of_many[0]), np.maximum(high, of_many[1])
             blank = self.shown[node].blank
             if blank is not None or self.method.absent_blank:
                 if self.method.absent_blank:  # a cell without a row is also blank

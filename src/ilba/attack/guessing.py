@@ -161,7 +161,8 @@ class Guessing:
         true = np.zeros(len(cells), dtype=np.int64)
         if rows.truth is not None:
             true = at(rows.packed, rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large, cells)
-        size = codes.grid(target, [cells], most=2**40) if target.places else np.full(len(cells), 2**40)
+        is_known = target.places and not codes.unlisted
+        size = codes.grid(target, [cells], most=2**40) if is_known else np.full(len(cells), 2**40)
         return Read(place.reshape(-1), np.where(blank, 0, value), blank, size, true)
 
     def _window(self, own: Read, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:

@@ -171,6 +171,12 @@ class PublishedTables:
     ) -> None:
         if not tables:
             raise InputError(_NOTHING)
+        columns = {column for node in tables for column in table_of(codes.design, node).columns}
+        if unlisted := [column for column in codes.unlisted if column in columns]:
+            raise InputError(
+                f"the tables by {listing(unlisted)} are empty, and no code list names a code there. Give the store, "
+                f"too: store= (--store)."
+            )
         self.codes = codes
         self.policy = policy
         self.cells: Cells = "observed" if policy.listed else cells
@@ -584,21 +590,24 @@ class PublishedTables:
             return CellBounds(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
         _, area, cell = self.place(node, self.tables[node], first, last)
         value = self.dense(node, first, last, self.tables[node].value)
-        n = self._finest_cells(node, first, last)
+        n, unlisted = self._finest_cells(node, first, last), bool(self.codes.unlisted)
         if policy.scheme == "sums":
             # A masked finest cell above 0 is at least K; its count may be 1, or moved. A cell masked to 0 may be K-1.
             move = self.move
-            low, high = value - (K - 1 + move) * (value // K), value + max(K - 1, move) * n
+            low = value - (K - 1 + move) * (value // K)
+            high = np.full_like(value, FAR) if unlisted else value + max(K - 1, move) * n
         elif policy.scheme == "sca":
             low, high = value - (K - 1), np.where(value == K, K, value + (K - 1))
         else:
-            low, high = whole_range(value, n, K, self.cells)
+            low, high = whole_range(value, n, K, self.cells, unlisted)
             if (low > high).any():
                 raise self._contradiction(node)
         low = np.where(value > 0, np.maximum(low, 1), 0)
-        alone = n == 1
-        of_cell = behind(value, K, self.move)
-        low, high = np.where(alone, of_cell[0], low), np.where(alone, of_cell[1], high)
+        least, most = behind(value, K, self.move)
+        if unlisted:  # each may be one cell alone
+            low, high = np.minimum(low, least), np.maximum(high, most)
+        else:
+            low, high = np.where(n == 1, least, low), np.where(n == 1, most, high)
         if policy.listed:
             there: Array = np.zeros((self.lattice.width(node), last - first), dtype=bool)
             there[cell, area] = True
@@ -609,7 +618,7 @@ class PublishedTables:
         return CellBounds(low, high, None, None, None, None, 0)
 
     def _finest_cells(self, node: Node, first: int, last: int) -> Array:
-        """The number of finest cells in each cell of a table."""
+        """The number of finest cells in each cell of a table; the least number if columns are unlisted."""
         return np.broadcast_to(self._finest.sizes(node, first, last), (*self.lattice.shape(node), last - first))
 
     @cached_property
@@ -619,6 +628,8 @@ class PublishedTables:
     @cached_property
     def _largest(self) -> int:
         """An upper limit for every count."""
+        if self.policy.scheme == "sums" and self.codes.unlisted:
+            return FAR
         cells = {node: self.lattice.width(node) * self.codes.lists[0].size(node[0]) for node in self.tables}
         if self.policy.scheme == "sums":  # each finest cell may have lost K - 1, or moved
             cells = dict.fromkeys(cells, self.codes.finest.grid)
@@ -639,8 +650,8 @@ def refinement(codes: CodeLists, chosen: Sequence[Selection]) -> list[Selection]
     return [] if lattice.wide else [table_of(codes.design, lattice.base)]
 
 
-def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
-    """The smallest and largest true count that iLBA releases as `value` for n unreleased finest cells.
+def whole_range(value: Array, n: Array, K: int, cells: Cells, or_more: bool = False) -> tuple[Array, Array]:
+    """The smallest and largest true count that iLBA releases as `value` for n unreleased finest cells, or more.
 
     The part of the value in large cells is not public. A value below 2K+1 leaves little room for them: with K = 5, a 5
     is a sum of small cells alone, and with many of them it means 1..5.
@@ -650,9 +661,12 @@ def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Ar
     """
     low, high = value - (K + K // 2 - 1), value + 2 * K - 2 - K // 2
     if K > _TRIED:
-        empty = np.where((n > 1) & (cells == "grid"), 0, K - 1)
+        empty = np.where((n > 1) & (cells == "grid") & (not or_more), 0, K - 1)
         return np.where(value > 0, low, 0), np.where(value > 0, high, empty)
     least, most = _tried(K, cells)
+    if or_more:
+        least = np.minimum.accumulate(least[:, ::-1], axis=1)[:, ::-1]
+        most = np.maximum.accumulate(most[:, ::-1], axis=1)[:, ::-1]
     few, many = np.minimum(value, len(least) - 1), np.minimum(n, least.shape[1] - 1)
     near = value < len(least)
     return np.where(near, least[few, many], low), np.where(near, most[few, many], high)

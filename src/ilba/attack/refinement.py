@@ -53,13 +53,16 @@ class Joined:
     @classmethod
     def of_release(cls, release: Release, name: str, stores: Sequence[Joined] = ()) -> Joined:
         """A release as everybody has it. Only a store lists columns that no table of the release shows."""
-        try:
-            lists = _texts(release.code_lists())
-        except InputError:
+        codes = release.code_lists()
+        lists = _texts(codes)
+        if codes.unlisted:
             wanted = CodeLists.dimensions(release.design)
             fitting = [one.lists for one in stores if one.dimensions == wanted]
             if not fitting:
-                raise
+                raise InputError(
+                    f"{name} names no code of {listing(codes.unlisted)}, which none of its tables shows. Releases are "
+                    f"audited together only if all codes are known. Give its store: stores= (--store)."
+                )
             lists = fitting[0]
         return cls(
             name,

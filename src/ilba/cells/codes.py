@@ -281,17 +281,19 @@ class CellIndex:
 class CodeLists:
     """The code lists of a design, and the index of the cells of each of its tables."""
 
-    def __init__(self, design: Design, lists: Sequence[CodeList]) -> None:
+    def __init__(self, design: Design, lists: Sequence[CodeList], unlisted: Sequence[str] = ()) -> None:
         self.design = design
+        self.unlisted = tuple(unlisted)
+        """columns whose codes are unknown; one missing label stands for any number of them"""
         self.lists = tuple(lists)
         self._cell_indexes: dict[Selection, CellIndex] = {}
         self._spelled: dict[tuple[Any, ...], pl.Series] = {}
         self.finest = self.cell_index(design.finest)
 
     @classmethod
-    def of(cls, design: Design, labels: Sequence[pl.DataFrame]) -> CodeLists:
+    def of(cls, design: Design, labels: Sequence[pl.DataFrame], unlisted: Sequence[str] = ()) -> CodeLists:
         """Make code lists from the labels that occur, a frame for each dimension."""
-        return cls(design, [CodeList(frame.unique().sort(frame.columns)) for frame in labels])
+        return cls(design, [CodeList(frame.unique().sort(frame.columns)) for frame in labels], unlisted)
 
     @staticmethod
     def dimensions(design: Design) -> list[list[str]]:

@@ -354,7 +354,8 @@ class Method(ABC):
         value : array of int
             Published numbers; 0 for a cell that is not listed.
         size : array of int
-            The number of finest cells in each.
+            The number of finest cells in each. If readers do not know it, it is asked for the least and for 2^40, and
+            the wider range counts.
 
         Returns
         -------

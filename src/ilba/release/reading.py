@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -268,40 +269,40 @@ class Release:
     def code_lists(self) -> CodeLists:
         """Give the published code lists, in the types of the tables.
 
-        They are all that an outsider knows about the existing cells.
+        They are all that an outsider knows about the existing cells. Codes of a column that no table shows may be
+        unknown.
 
         Returns
         -------
         CodeLists
             The code lists with the design, for `PublishedTables.from_frames`.
-
-        Raises
-        ------
-        InputError
-            The code list of the release does not name a variable.
         """
-        types: dict[str, pl.DataType] = {}
-        dimensions = CodeLists.dimensions(self.design)
-        unnamed: list[list[pl.DataFrame]] = [[] for _ in dimensions]
-        for table in self.tables.values():
-            frame = self.table(table.name)
+        types: dict[str, Any] = {}
+        unnamed = []
+        for name in self.tables:
+            frame = self.table(name).drop(MASKED)
             types |= frame.schema
             # A code list cannot name a missing label: such paths are only in the tables.
-            for columns, found in zip(dimensions, unnamed, strict=True):
-                if set(columns) <= set(table.columns):
-                    rows = frame.select(columns).filter(pl.any_horizontal(pl.all().is_null()))
-                    found.append(rows.unique().sort(columns))
-        frames = []
-        for columns, found in zip(dimensions, unnamed, strict=True):
-            kinds: Any = {column: types.get(column, pl.String()) for column in columns}
-            listed = listed_paths(self.codes, columns).select(columns).cast(kinds, strict=False)
-            frames.append(pl.concat([listed, *found]).unique())
-            if frames[-1].is_empty():
-                raise InputError(
-                    f"the code list of this release names no code of {listing(columns)} with its parents. Give the "
-                    f"store, too: store= (--store)."
-                )
-        return CodeLists.of(self.design, frames)
+            unnamed.append(frame.filter(pl.any_horizontal(pl.all().is_null())) if frame.width else frame)
+        frames, unlisted = [], []
+        for every in CodeLists.dimensions(self.design):
+            columns = list(every)
+            while columns and (known := self._paths(columns, types, unnamed)).is_empty():
+                unlisted.append(columns.pop())
+            if not columns:
+                known = pl.DataFrame({"": [None]})
+            finer = [pl.lit(None, pl.String).alias(name) for name in every[len(columns) :]]
+            frames.append(known.select(*columns, *finer))
+        return CodeLists.of(self.design, frames, unlisted)
+
+    def _paths(self, columns: list[str], types: Mapping[str, Any], unnamed: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The paths of labels in the code list, and those with a missing label."""
+        kinds: Any = {column: types.get(column, pl.String()) for column in columns}
+        found = [listed_paths(self.codes, columns).select(columns).cast(kinds, strict=False)]
+        for rows in unnamed:
+            if set(columns) <= set(rows.columns):
+                found.append(rows.select(columns).filter(pl.any_horizontal(pl.all().is_null())).unique().sort(columns))
+        return pl.concat(found).unique()
 
     def geometry(self, column: str) -> dict[str, Any] | None:
         """Read the map of the areas in a column.
