@@ -73,6 +73,13 @@ def test_a_table_is_drawn_with_every_public_row_and_nothing_else(census, level, 
     assert sorted(codes) == sorted([str(row[column]) for column in columns] for row in public.to_dicts())
 
 
+def test_a_chart_of_a_table_by_itself_says_that_it_was_not_audited(census):
+    with pytest.warns(ilba.Notice, match="masked by iLBA and was not audited"):
+        census.table("LA2").chart()
+    with pytest.warns(ilba.Notice, match="masked by iLBA and was not audited"):
+        census.table("LA2").map(ilba.datasets.census_geometry("LA2"))
+
+
 def test_codes_are_in_their_order_and_shown_by_their_labels(census):
     spec = census.table(0, ["age"]).chart(labels=CODES).to_dict()
     names = CODES.filter((pl.col("variable") == "age") & pl.col("code").is_not_null())["label_en"].to_list()

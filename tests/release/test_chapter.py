@@ -69,9 +69,13 @@ def kinds(book):
 
 def conflicts():
     """Each way to undo what the toy published, with the words of the refusal."""
-    yield toy(masks=[0, 5], name="p"), r"method='ilba', K=5 and cells='observed' \(20..-..-..\).*Publish as before"
-    yield toy(K=7, name="p"), "method='ilba', K=5"
-    yield toy(K=7, secret=Secret(bytes(32)), name="p"), r"method='ilba', K=5.*Publish as before\. Also, the population"
+    was = r"method='ilba', K=5 and cells='observed' \(20..-..-..\)"
+    yield toy(masks=[0, 5], name="p"), f"{was}, and this is method='controlled'.*Publish as before"
+    another = r"with K=5 \(20..-..-..\), and this store has K=7.*Build again with mask_thr=5 \(--mask-thr 5\)"
+    yield toy(K=7, name="p"), rf"{another}\. To publish anyway"
+    yield toy(K=7, secret=Secret(bytes(32)), name="p"), rf"{another}\. Also, the population"
+    keyed = toy(K=7, name="p").with_method(ilba.methods.CellKey(D=2, V=1.0), Secret(bytes(range(32))))
+    yield keyed, rf"{another}\. Also, .*{was}, and this is method='cell-key' and parameters .*Publish as before"
     fewer = COUNTS.group_by("town", maintain_order=True).agg(pl.col("N").sum())
     yield toy(fewer, (), name="p"), r"with more columns \(sex, town\).*publish from the finer store"
     crossing = COUNTS.rename({"sex": "job"})
@@ -192,19 +196,42 @@ def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, boo
         published(others, secret, book)
 
 
+def test_a_refusal_says_how_many_small_counts_the_conflict_would_prove(secret, book):
+    published(toy(masks=[0, 5], name="p", wave="1"), secret, book)
+    for finest, told in [
+        (toy(masks=[5, 0], name="p", wave="2"), "would prove about 2 small counts"),
+        (toy(masks=[0, 7], K=7, name="p", wave="2"), "would prove about 1 small count "),
+    ]:
+        with pytest.warns(ilba.Advice, match=told), pytest.raises(Conflict) as refused:
+            published(finest, secret, book)
+        assert "prove about" not in str(refused.value)  # the note is confidential
+    assert not any("prove about" in str(entry) for entry in book.entries)
+
+
+def test_a_year_that_keeps_the_masks_of_ilba_would_prove_nothing(secret, book):
+    later = toy(secret=secret, name="p", wave="2")
+    drawn = later.frame["N_masked"]
+    of_r = COUNTS.with_columns(N_masked=pl.when(SMALL).then(5 - drawn).otherwise("N"))  # no mask is as drawn here
+    adopted = FinestTable.from_counts(of_r, ["town"], ["sex"], 5)
+    published(adopted.declared_as(ilba.Population("p", "1")), secret, book)
+    chapter = looked_up(later, secret, book)
+    with pytest.warns(ilba.Advice, match="would prove about 0 small counts"), pytest.raises(Conflict):
+        chapter.check(later, ("controlled", 5, ""), None)
+
+
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
     published(toy(name="p", wave="1"), secret, book)
     other = Secret(bytes(32))
     later = toy(FEWER, K=7, secret=other, name="p", wave="2")
     with pytest.raises(Conflict) as refused:
         published(later, other, book)
-    with pytest.warns(ilba.Notice, match="proves"):
+    with pytest.warns(ilba.Notice, match="cannot be told here"):  # masks under another secret are not read
         published(later, other, book, refused.value.id)
     published(toy(FEWER, K=7, secret=other, name="p", wave="3"), other, book)
     for undone, says in [
-        (toy(K=7, name="p"), "with method='ilba', K=5"),
-        (toy(FEWER, K=7, name="p", wave="1"), "with method='ilba', K=5"),
-        (toy(FEWER, name="p", wave="2"), "with method='ilba', K=7"),
+        (toy(K=7, name="p"), "with K=5"),
+        (toy(FEWER, K=7, name="p", wave="1"), "with K=5"),
+        (toy(FEWER, name="p", wave="2"), "with K=7"),
         (toy(secret=other, name="p", wave="1"), "under another secret"),
     ]:
         with pytest.raises(Conflict, match=f"was published {says}"):

@@ -169,8 +169,33 @@ def test_a_population_that_was_published_in_two_ways_is_told(tmp_path):
     book = logged(tmp_path / "a.ledger", BEGIN, people, ONE, ONE | {"method": "ilba", "population": "q"})
     assert told(book.path) == [("ledger", "a ledger of 2 publications, as written.", "", False)]
     book = logged(tmp_path / "a.ledger", BEGIN, people, ONE, ONE | {"method": "ilba"})
-    two = "the population 'p' was published in 2 ways, which reveals small counts."
-    assert problems(book.path) == [(two, f"ilba ledger show {book.path}")]
+    two = "the population 'p' was published in 2 ways, which reveals small counts"
+    ways = "controlled with K=5, ilba with K=5 (observed)"
+    assert problems(book.path) == [(f"{two}: {ways}.", f"ilba ledger show {book.path}")]
+
+
+def test_waves_by_controlled_that_keep_the_masks_of_ilba_are_no_problem_and_another_k_is(tmp_path):
+    people = {"kind": "population", "population": "p", "fingerprint": "a"}
+    drawn = ONE | {"method": "ilba", "data": "a", "wave": "1", "masks": "a"}
+    chosen = ONE | {"data": "b", "wave": "2", "masks": "b"}
+
+    def problem(*entries):
+        return [text for text, _ in problems(logged(tmp_path / "a.ledger", BEGIN, people, *entries).path)]
+
+    assert problem(drawn, chosen, chosen | {"data": "c", "wave": "3"}, drawn) == []
+    kept = "the population 'p' was published by ilba, then by controlled, which keeps ilba's masks."
+    assert ("ledger", kept, "", False) in told(tmp_path / "a.ledger")
+    (other,) = problem(drawn | {"threshold": 10}, chosen)
+    assert other.endswith("in 2 ways, which reveals small counts: ilba with K=10 (observed), controlled with K=5.")
+    for entries in [
+        (chosen, drawn),
+        (drawn, chosen, drawn | {"data": "c", "wave": "3", "masks": "c"}),
+        (drawn, chosen | {"data": "a"}),
+        (drawn, chosen | {"wave": "1"}),
+        (drawn, chosen | {"parameters": "move=2"}),
+        (people | {"fingerprint": "b"}, drawn, chosen),
+    ]:
+        assert "which reveals small counts" in "".join(problem(*entries))
 
 
 @pytest.mark.long

@@ -165,7 +165,11 @@ def release_command(
 @example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")
 @commands.command("export", short_help="Write a published table as csv, xlsx, JSON-stat, SDMX, PX")
 @click.argument("release", nargs=-1, required=True, metavar="RELEASE...")
-@click.option("--table", help="The name of the table, such as LA3.gender.age; it may also follow the release.")
+@click.option(
+    "--table",
+    help="The name of the table, such as LA3.gender.age, and LA3.gender.age.time of several releases; it may also "
+    "follow the release.",
+)
 @click.option(
     "--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv, sdmx-ml or px [by the ending of --out]."
 )

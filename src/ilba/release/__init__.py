@@ -9,6 +9,16 @@ checks files of every version.
 from ilba.release.coarser import Finer
 from ilba.release.ledger import Ledger
 from ilba.release.reading import MANIFEST, PublicTable, Release
-from ilba.release.writing import publishable, published, release
+from ilba.release.writing import publishable, published, refuse_other_numbers, release
 
-__all__ = ["MANIFEST", "Finer", "Ledger", "PublicTable", "Release", "publishable", "published", "release"]
+__all__ = [
+    "MANIFEST",
+    "Finer",
+    "Ledger",
+    "PublicTable",
+    "Release",
+    "publishable",
+    "published",
+    "refuse_other_numbers",
+    "release",
+]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design.design import Design, Selection
-from ilba.errors import Conflict, InputError, Notice, UnsafeRelease, listing, notice, some
+from ilba.errors import Advice, Conflict, InputError, Notice, UnsafeRelease, listing, notice, some
 from ilba.release import bookmarks
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
@@ -145,6 +145,19 @@ class Chapter:
 
     # --- conflicts
 
+    @property
+    def beside(self) -> list[Publication]:
+        """The publications whose method and K the next one must have: of this wave, otherwise of all waves.
+
+        A conflict that was accepted for one wave is not accepted for another one, which was published as before.
+        """
+        before = self.publications
+        return [one for one in before if self._is_same(one.data, one.wave) and not one.sums] or before
+
+    def otherwise(self, way: Way) -> Publication | None:
+        """The last publication, if these people were published in other ways, but not in this one."""
+        return None if way in {one.way for one in self.beside} else next(reversed(self.beside), None)
+
     def check(
         self,
         finest: AnyFinestTable,
@@ -157,36 +170,51 @@ class Chapter:
 
         `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly.
         """
-        before, design = self.publications, finest.design
-        reasons = list(self._conflicts)
-        # A conflict that was accepted for one wave is not accepted for another one, which was published as before.
-        beside = [one for one in before if self._is_same(one.data, one.wave) and not one.sums] or before
-        if beside and way not in {one.way for one in beside}:
-            last = beside[-1]
-            rest = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
-            reasons.append(
-                f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
-                f"{rest} ({last.date[:10]}). {_COMPARED} Publish as before."
-            )
-        reasons += self._otherwise(finest, way, wanted, numbers)
+        before, beside, design = self.publications, self.beside, finest.design
+        reasons = [*self._conflicts, *self._of_way(way), *self._of_numbers(finest, way, wanted, numbers)]
         designs = {frozenset(one.columns) for one in beside if not one.sums}
         if designs and frozenset(design.columns) not in designs:
             reasons.append(self._of_design(design, designs))
-        entries = [one for one in self._entries if self._is_same(one["data"], one["wave"])] or self._entries
-        secrets = {entry["fingerprint"] for entry in entries if entry["fingerprint"]}
-        if secrets and finest.fingerprint is not None and finest.fingerprint not in secrets:
+        if secret := self._other_secret(finest):
             reasons.append(
-                f"{self._called} was published under another secret (fingerprint {sorted(secrets)[0]}). {_COMPARED} "
-                f"Give that secret."
+                f"{self._called} was published under another secret (fingerprint {secret}). {_COMPARED} Give that "
+                f"secret."
             )
         if not reasons and before and finest.chosen and self.known(finest, way[0], finest.move).differing:
             reasons.append(
                 f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
                 f"the ledger gives it the masks that were published."
             )
-        self._refuse(reasons, accepted, (*way, *design.columns))
+        self._refuse(reasons, accepted, finest, way)
 
-    def _otherwise(
+    def _other_secret(self, finest: AnyFinestTable) -> str:
+        """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""
+        entries = [one for one in self._entries if self._is_same(one["data"], one["wave"])] or self._entries
+        secrets = {entry["fingerprint"] for entry in entries if entry["fingerprint"]}
+        return "" if finest.fingerprint is None or finest.fingerprint in secrets else min(secrets, default="")
+
+    def _of_way(self, way: Way) -> list[str]:
+        """Whether these people were published with another K, and whether by another method."""
+        last = self.otherwise(way)
+        if last is None:
+            return []
+        (method, K, rest), day = way, last.date[:10]
+        reasons = []
+        if last.threshold != K:
+            reasons.append(
+                f"{self._called} was published with K={last.threshold} ({day}), and this store has K={K}. {_COMPARED} "
+                f"Build again with mask_thr={last.threshold} (--mask-thr {last.threshold})."
+            )
+        if (last.method, last.way[2]) != (method, rest):
+            told = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
+            now = f" and parameters {rest}" if "=" in rest else f" and cells={rest!r}" if rest else ""
+            reasons.append(
+                f"{self._called} was published with method={last.method!r}, K={last.threshold} and {told} ({day}), "
+                f"and this is method={method!r}{now}. {_COMPARED} Publish as before."
+            )
+        return reasons
+
+    def _of_numbers(
         self, finest: AnyFinestTable, way: Way, wanted: Sequence[Selection], numbers: str | None
     ) -> list[str]:
         """Whether the same data was published by the same method, but with other numbers."""
@@ -260,18 +288,17 @@ class Chapter:
             f"regrouped, publish with from_ledger= (--from-ledger) and the path of the earlier store."
         )
 
-    def _refuse(self, reasons: Sequence[str], accepted: str | None, asked: Sequence[object]) -> None:
+    def _refuse(self, reasons: Sequence[str], accepted: str | None, finest: AnyFinestTable, way: Way) -> None:
         if self.ledger is None:
             return
         if not reasons:
             if accepted is not None:
                 raise InputError(f"accept_conflict={accepted!r}: there is no conflict to be accepted. Leave it out.")
             return
-        tip = self.ledger.tip["digest"]
-        name = hashlib.sha256("\n".join([tip, self.name, self.data, *reasons, *map(str, asked)]).encode()).hexdigest()[
-            :10
-        ]
+        asked = [self.ledger.tip["digest"], self.name, self.data, *reasons, *map(str, way), *finest.design.columns]
+        name = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:10]
         if accepted != name:
+            self._tell_proven(self._planned(finest, way), would=True)
             stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
             more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
             raise Conflict(
@@ -353,22 +380,36 @@ class Chapter:
             population=self.name, **told,
         )  # fmt: skip
 
-    def _tell_proven(self, finest: AnyFinestTable) -> None:
-        """Say what an accepted conflict discloses, if the finest tables of both publications are known."""
+    def _planned(self, finest: AnyFinestTable, way: Way) -> AnyFinestTable:
+        """The table with the published masks that it would keep; masks that are not chosen yet are as drawn."""
+        if finest.chosen or way[0] != "controlled":
+            return finest if finest.chosen else self.as_published(finest)
+        fixed = self.fixed(finest, moved_by(way[0], way[2]))
+        return finest if fixed is None else finest.with_masks(fixed, None)
+
+    def _tell_proven(self, finest: AnyFinestTable, would: bool = False) -> None:
+        """Say what a conflict discloses, if the finest tables of both publications are known.
+
+        `would` is before it is accepted, when not all masks are chosen yet.
+        """
         columns = frozenset(finest.design.columns)
         before = [one for one in self.publications if one.has_masks and finest.remembers]
         ways = {one.way for one in before if frozenset(one.columns) == columns and not one.sums}
         codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
         found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
-        if proven is None or self._conflicts:  # cells with other labels or another name are not found
-            notice("how many small counts the two publications prove cannot be told here: audit them together.")
+        # Cells with other labels, another name or another secret are not found.
+        if proven is None or self._conflicts or self._other_secret(finest):
+            if not would:
+                notice("how many small counts the two publications prove cannot be told here: audit them together.")
         else:
             same = any(self._is_same(one.data, one.wave) for one in before)
             more = " Their coarser tables may prove more: audit them together." if same else ""
+            proves = "would prove about" if would else "proves"
             notice(
-                f"comparing the finest tables of both publications proves {some(proven, 'small count')} (confidential)."
-                f"{more}"
+                f"comparing the finest tables of both publications {proves} {some(proven, 'small count')} "
+                f"(confidential).{more}",
+                Advice if would else Notice,  # the refusal is the error
             )
 
     @property
@@ -502,15 +543,20 @@ def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter
     return _found(finest, secret, ledger, True)
 
 
-def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str, Any]:
-    """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
+def at_hand(finest: AnyFinestTable, given: Secret | Path_ | None = None) -> Chapter | None:
+    """The chapter of the population of some data in the ledger at hand, for reading only; None without a ledger."""
     secret = finest.own_secret(given)
     place = place_of(secret)
     if place is None or secret is None or not (place / LOG).exists():
-        return {}
+        return None
     with warnings.catch_warnings(action="ignore", category=Notice):  # nothing is published here
-        chapter = looked_up(finest, secret, Ledger(place))
-    return chapter.kept(finest, chapter.move(finest.design.threshold))
+        return looked_up(finest, secret, Ledger(place))
+
+
+def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str, Any]:
+    """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
+    chapter = at_hand(finest, given)
+    return {} if chapter is None else chapter.kept(finest, chapter.move(finest.design.threshold))
 
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
@@ -564,9 +610,9 @@ def _checked(chapter: Chapter, design: Design) -> Chapter:
     as_before = [now.same_columns(one) and not moved for one, moved in zip(nets, otherwise, strict=True)]
     if any(otherwise) and not any(as_before):
         chapter._conflicts.append(
-            f"the population {chapter.name!r} was published with other labels for the same people: '01' for '1', or "
-            f"other groups. {_COMPARED} Label them as before, or publish coarser groups with from_ledger= "
-            f"(--from-ledger) and the path of the finer store."
+            f"the population {chapter.name!r} was published with other labels for the same people: '01' for '1', "
+            f"'TRUE' for 'true', or other groups. {_COMPARED} Label them as before, or publish coarser groups with "
+            f"from_ledger= (--from-ledger) and the path of the finer store."
         )
     elif nets and all(map(now.no_cells, nets)):
         chapter._conflicts.append(

@@ -14,7 +14,7 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.errors import IlbaError, SecretError, StoreError, listing, some
 from ilba.release.bookmarks import beside
-from ilba.release.ledger import LOG, Ledger
+from ilba.release.ledger import LOG, Ledger, Publication
 from ilba.release.manifest import FORMAT
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.telling import leaks
@@ -171,11 +171,34 @@ def _ledger(path: Path) -> Iterator[Finding]:
     ledger.verify()
     yield Finding(str(path), "ledger", f"a ledger of {some(len(ledger.publications), 'publication')}, as written.")
     yield from _private(path / LOG, "ledger")
-    for name in ledger.populations:
-        ways = {one.way for one in ledger.publications if one.population == name}
-        if len(ways) > 1:
-            text = f"the population {name!r} was published in {len(ways)} ways, which reveals small counts."
+    for name, entries in ledger.populations.items():
+        published = [one for one in ledger.publications if one.population == name]
+        ways = list(dict.fromkeys(one.way for one in published))
+        if len(ways) < 2:
+            continue
+        if len({entry.get("fingerprint") for entry in entries}) == 1 and _keeps_masks(published):
+            text = f"the population {name!r} was published by ilba, then by controlled, which keeps ilba's masks."
+            yield Finding(str(path), "ledger", text)
+        else:
+            told = listing([f"{method} with K={K}{rest and f' ({rest})'}" for method, K, rest in ways])
+            text = f"the population {name!r} was published in {len(ways)} ways, which reveals small counts: {told}."
             yield Finding(str(path), "ledger", text, f"ilba ledger show {shlex.quote(str(path))}", True)
+
+
+def _keeps_masks(published: Sequence[Publication]) -> bool:
+    """Whether waves by iLBA were followed by waves with jointly chosen masks and the same K: these keep iLBA's masks.
+
+    Other iLBA masks after them, or of the same wave, do not fit.
+    """
+    K, cells = published[0].threshold, published[0].cells
+    if {one.way for one in published} != {("ilba", K, cells), ("controlled", K, "")}:
+        return False
+    first = next(number for number, one in enumerate(published) if one.method == "controlled")
+    drawn, after = published[:first], published[first:]
+    chosen = [one for one in after if one.method == "controlled"]
+    if {one.masks for one in after if one.method == "ilba"} - {one.masks for one in drawn}:
+        return False
+    return not any(one.data == other.data or one.wave == other.wave != "" for one in drawn for other in chosen)
 
 
 def _secret(path: Path) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ that is already in the folder.
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import json
 import os
@@ -27,7 +28,7 @@ from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, near
 from ilba.files import making, writable
 from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.release.chapter import Chapter, Given, ledger_of, looked_up, opened
+from ilba.release.chapter import Chapter, Given, at_hand, ledger_of, looked_up, opened
 from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, fill, tell_of_unnamed
 from ilba.release.proving import prove, shown_rows, tell_of_lists_from_the_data
@@ -175,7 +176,7 @@ def publishable(
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
         is_plain = not finest.chosen and finest.remembers
-        if any(one.method == "controlled" for one in chapter.publications) and is_plain:
+        if any(one.method == "controlled" for one in chapter.beside) and is_plain:
             planned = wanted_tables(finest.design, "all")
             asked = _Asked(None, chapter.move(finest.design.threshold))
             finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
@@ -193,7 +194,23 @@ def publishable(
         if remember:
             chapter.keep_masks(finest)
             chapter.enter(entry_of(finest, wanted, found, accept_risk, None, numbers))
+    if accept_conflict is not None:
+        finest = copy.copy(finest)
+        finest.accepted = True
     return finest
+
+
+def refuse_other_numbers(finest: AnyFinestTable) -> None:
+    """Refuse to show a table beside a publication of the same people by another method or K, in the ledger at hand."""
+    chapter = None if finest.accepted else at_hand(finest)
+    last = None if chapter is None else chapter.otherwise(way(finest.method, finest.design, finest.by, finest.move))
+    if last is not None:
+        raise UnsafeRelease(
+            f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
+            f"this table has method={finest.method!r} and K={finest.design.threshold}. Comparing the two would reveal "
+            f"small counts. Take the published numbers: from the release, or from finest.published(). For a table that "
+            f"was not published: finest.publishable(LEVEL, KEY).table(LEVEL, KEY)."
+        )
 
 
 def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: Given) -> AnyFinestTable:
@@ -353,9 +370,9 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
     if method is None and finest.fingerprint is None:
         raise InputError(
             "the masks of this store came with its counts, so say how to publish. If tables with these masks were "
-            "published: method='ilba' (--method ilba). If none ever was: method='controlled' (--method controlled) "
-            "chooses new ones, and nobody can prove a small count. Both need a secret file: ilba secret new "
-            "agency.secret, then secret= (--secret agency.secret)."
+            "published: method='ilba' (--method ilba). If these counts never were: method='controlled' (--method "
+            "controlled) chooses new ones, and nobody can prove a small count. Both need a secret file: ilba secret "
+            "new agency.secret, then secret= (--secret agency.secret)."
         )
     if method == "controlled" and finest.fingerprint is None:
         notice(

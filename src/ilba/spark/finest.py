@@ -309,7 +309,9 @@ class SparkFinestTable(AnyFinestTable):
 
     def _table(self, selection: Selection, sums: Piped) -> SparkTable:
         joint = self.method == "controlled"
-        return SparkTable(self.codes, self._shipped, selection, sums, joint, self.moves)
+        table = SparkTable(self.codes, self._shipped, selection, sums, joint, self.moves)
+        table.finest = self
+        return table
 
     def _sums(self, source: Frame, finer: Selection | None, selection: Selection) -> Piped:
         """The summed parts of a table in its order, from the finest cells or from the sums of a finer one."""
@@ -403,7 +405,9 @@ class SparkFinestTable(AnyFinestTable):
         joint, moves = self.method == "controlled", self.moves
         for selection, sums in self._walk(wanted):
             if isinstance(sums, Sums):
-                yield Table(self.design, selection, PackedRows.of(self.codes, sums, joint, moves), joint)
+                table = Table(self.design, selection, PackedRows.of(self.codes, sums, joint, moves), joint)
+                table.finest = self
+                yield table
             else:
                 yield self._table(selection, Piped(sums))
 

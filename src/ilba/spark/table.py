@@ -26,7 +26,7 @@ _PARQUET: Any = {"compression": "lz4", "statistics": False}
 
 
 class SparkTable(AnyTable):
-    """Counts at one level by some keys, masked, on Spark. Confidential: only `public()` may be given out."""
+    """Counts at one level by some keys, masked, on Spark. Confidential: a release has what may be given out."""
 
     def __init__(
         self,
@@ -58,13 +58,19 @@ class SparkTable(AnyTable):
         return self.detail.select(*map(quoted, (*self.selection.columns, MASKED, "type1", "type2")))
 
     def public(self) -> Frame:
-        """Select what the public may see: labels and N_masked, without rows that are 0.
+        """Select labels and N_masked, without rows that are 0: see `Table.public`.
 
         Returns
         -------
         pyspark.sql.DataFrame
             The rows, on Spark.
+
+        Raises
+        ------
+        UnsafeRelease
+            The ledger at hand has a publication of these people by another method or K: its numbers differ.
         """
+        self._refuse_other_numbers()
         F = pyspark("sql.functions")
         return self.detail.where(F.col(MASKED) > 0).select(*map(quoted, (*self.selection.columns, MASKED)))
 
@@ -83,7 +89,9 @@ class SparkTable(AnyTable):
             The table. Confidential.
         """
         whole = pl.concat(pieces(self._made, self._empty(_DETAIL)))
-        return Table(self.design, self.selection, whole, self.additive)
+        table = Table(self.design, self.selection, whole, self.additive)
+        table.finest = self.finest
+        return table
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
         """Give the rows of `public()` piece by piece, on the driver.

@@ -349,11 +349,11 @@ class FinestTable(AnyFinestTable):
     def _table(self, selection: Selection, sums: Sums) -> Table:
         if self.by is not None and not self.by.keyed:
             made = self.made(self.by, {selection: sums}).table(selection)
-            made.codes = self.labels
+            made.codes, made.finest = self.labels, self
             return made
         joint = self.method == "controlled"
         table = Table(self.design, selection, PackedRows.of(self.codes, sums, joint, self.moves), joint)
-        table.codes = self.labels
+        table.codes, table.finest = self.labels, self
         return table
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.tables.rollup import Sums, released
 from ilba.tables.sealed import seal
 
+if TYPE_CHECKING:
+    from ilba.tables.engine import AnyFinestTable
+
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _SHOWN = 20  # rows in a notebook
@@ -41,6 +44,8 @@ class AnyTable(ABC):
     """the selection of the table: its levels, keys, columns and name"""
     additive: bool
     """whether its counts are sums of jointly chosen masks"""
+    finest: AnyFinestTable | None = None
+    """the finest table that it was made from; None if that is not known"""
 
     @property
     @abstractmethod
@@ -89,14 +94,32 @@ class AnyTable(ABC):
         ------
         InputError
             Both paths are the same.
+        UnsafeRelease
+            As in `public()`.
         """
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
-        if public and not self.additive:
-            _tell_unaudited()
+        if public:
+            self._refuse_other_numbers()
+            self._tell_unaudited()
         self._write_rows(path, public)
         if loss_path is not None:
             self.write_loss(loss_path)
+
+    def _refuse_other_numbers(self) -> None:
+        """Refuse to show other numbers than the ones that were published, if the ledger at hand knows these people."""
+        if self.finest is not None:
+            from ilba.release import refuse_other_numbers
+
+            refuse_other_numbers(self.finest)
+
+    def _tell_unaudited(self) -> None:
+        """Give a notice that a single iLBA table does not tell whether it may be published."""
+        if not self.additive:
+            notice(
+                "this table is masked by iLBA and was not audited. `release` and `publishable` decide what may be "
+                "published."
+            )
 
     @abstractmethod
     def _write_rows(self, path: Path_, public: bool) -> None:
@@ -181,7 +204,7 @@ def _quoted(labels: pl.Series) -> pl.Expr:
 
 
 class Table(AnyTable):
-    """Counts at one level by some keys, masked. Confidential: only `public()` may be given out."""
+    """Counts at one level by some keys, masked. Confidential: a release has what may be given out."""
 
     def __init__(
         self, design: Design, selection: Selection, rows: pl.DataFrame | PackedRows, additive: bool = False
@@ -230,17 +253,28 @@ class Table(AnyTable):
         return loss_frame(*loss_counts(self._numbers["loss"].drop_nulls().to_numpy()))
 
     def public(self) -> pl.DataFrame:
-        """Select what the public may see: labels and N_masked, without rows that are 0.
+        """Select labels and N_masked, without rows that are 0: the form in which a table is published.
 
         A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not listed. A
-        missing row means 0. If a method leaves counts blank and shows it, N_masked is null there. `FinestTable.release`
-        decides whether tables may be published together.
+        missing row means 0. If a method leaves counts blank and shows it, N_masked is null there.
+
+        The numbers are those of this table, not of a release. `FinestTable.release` and `publishable` decide whether
+        they may be published.
 
         Returns
         -------
         polars.DataFrame
             Labels and N_masked, with types and order that depend on these labels alone.
+
+        Raises
+        ------
+        UnsafeRelease
+            The ledger at hand has a publication of these people by another method or K: its numbers differ.
         """
+        self._refuse_other_numbers()
+        return self._public()
+
+    def _public(self) -> pl.DataFrame:
         labels = list(self.selection.columns)
         (shown,) = self.public_parts()
         typed = shown.with_columns(typed_labels(shown.select(labels)))
@@ -321,11 +355,11 @@ class Table(AnyTable):
         if not public and isinstance(self._rows, PackedRows) and len(self):
             write_csv(self._rows.quoted, path, quote_style="never")
         else:
-            write_csv(self.public() if public else self.frame, path)
+            write_csv(self._public() if public else self.frame, path)
 
     @suggesting
     def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw `public()` as bars or a heat map.
+        """Draw `public()` as bars or a heat map. A notice says that an iLBA table was not audited.
 
         Parameters
         ----------
@@ -345,6 +379,8 @@ class Table(AnyTable):
         ------
         InputError
             The table has more than three variables, or too many codes for bars.
+        UnsafeRelease
+            As in `public()`.
         MissingExtra
             The extra `charts` is not installed.
 
@@ -354,11 +390,13 @@ class Table(AnyTable):
         """
         from ilba.output import charts
 
-        return charts.bars(self.public(), self.design, labels=labels, lang=lang, title=title)
+        chart = charts.bars(self.public(), self.design, labels=labels, lang=lang, title=title)
+        self._tell_unaudited()
+        return chart
 
     @suggesting
     def map(self, geometry: Mapping[str, Any] | Path_, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw `public()` as a map.
+        """Draw `public()` as a map. A notice says that an iLBA table was not audited.
 
         Parameters
         ----------
@@ -380,6 +418,8 @@ class Table(AnyTable):
         ------
         InputError
             The table has variables other than the area, or an area has no shape.
+        UnsafeRelease
+            As in `public()`.
         MissingExtra
             The extra `charts` is not installed.
 
@@ -389,7 +429,9 @@ class Table(AnyTable):
         """
         from ilba.output import charts
 
-        return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
+        chart = charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
+        self._tell_unaudited()
+        return chart
 
     def __len__(self) -> int:
         return self._numbers.height
@@ -437,13 +479,6 @@ def csv_text(frame: pl.DataFrame) -> str:
     """A frame in the CSV form of R: text quoted, numbers bare and short, a missing label as NA."""
     text: str = frame.write_csv(**AS_R)
     return text
-
-
-def _tell_unaudited() -> None:
-    """Give a notice that a single table does not tell whether it may be published."""
-    notice(
-        "this table is masked by iLBA and was not audited. `release` and `publishable` decide what may be published."
-    )
 
 
 def write_csv(frame: pl.DataFrame, path: Path_, **options: Any) -> None:
