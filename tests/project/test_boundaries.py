@@ -59,7 +59,7 @@ BACKWARDS = {
     ("tables.engine", "AnyFinestTable.report"): {"output"},
     ("tables.engine", "AnyFinestTable.risk"): {"attack"},
     ("tables.engine", "types"): {"release"},
-    ("tables.table", "AnyTable._refuse_other_numbers"): {"release"},
+    ("tables.table", "AnyTable._tell_other_numbers"): {"release"},
     ("tables.table", "Table.chart"): {"output"},
     ("tables.table", "Table.map"): {"output"},
 }

@@ -393,28 +393,18 @@ def test_a_single_table_after_a_release_shows_its_masks(agency):
     assert [one.tables for one in Ledger(agency / "agency.ledger").publications] == [("town.sex",), ("town",)]
 
 
-def test_after_a_release_by_another_method_or_k_a_table_shows_no_numbers_beside_the_published_ones(agency):
+def test_after_a_release_by_another_method_or_k_a_table_says_that_its_numbers_are_others(agency):
     finest = plain(agency)
     before = finest.table("town", ["sex"])
     drawn = before.public()
     assert drawn["N_masked"].to_list() in ([60, 40, 80], [60, 40, 5, 80])
     release = chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE)
-    csv, shapes = agency / "t.csv", {"type": "FeatureCollection", "features": []}
+    csv = agency / "t.csv"
     others = (finest, finest.with_method("rounding:5"), finest.with_threshold(7, agency / "agency.secret"))
     for table in (before, *(one.table("town", ["sex"]) for one in others)):
-        shows = (
-            table.public,
-            table.chart,
-            lambda t=table: t.map(shapes),
-            lambda t=table: t.write_csv(csv, public=True),
-        )
-        for show in shows:
-            with pytest.raises(
-                UnsafeRelease, match=r"published with method='controlled' and K=5.*finest\.published\(\)"
-            ):
+        for show in (table.public, table.chart, lambda t=table: t.write_csv(csv, public=True)):
+            with pytest.warns(ilba.Notice, match=r"published with method='controlled' and K=5.*finest\.published\(\)"):
                 show()
-    assert not csv.exists()
-    assert before.frame.height == 4, "the methodologist sees it as before"
     for same in (finest.published(), finest.publishable("town", ["sex"], remember=False)):
         assert same.table("town", ["sex"]).public().equals(release.table("town.sex"))
 
@@ -432,20 +422,8 @@ def test_a_wave_by_ilba_shows_its_numbers_after_a_wave_by_another_method(agency)
     second.release(agency / "b", accept_conflict=refused.value.id, **options)
     for same in (first, first.publishable("town", ["sex"], remember=False)):
         assert same.table("town", ["sex"]).public().equals(published.table("town.sex"))
-    with pytest.raises(UnsafeRelease, match="published with method='controlled'"):
+    with pytest.warns(ilba.Notice, match="published with method='controlled'"):
         second.table("town").public()
-
-
-def test_a_table_with_an_accepted_conflict_is_shown(agency):
-    chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE)
-    keyed = plain(agency).with_method("cell-key:D=2,V=1")
-    asked = {"accept_risk": True, "remember": False}
-    with pytest.raises(Conflict) as refused:
-        keyed.publishable("town", **asked)
-    shown = keyed.publishable("town", accept_conflict=refused.value.id, **asked)
-    assert shown.table("town").public().height == 2
-    with pytest.raises(UnsafeRelease, match="Comparing the two would reveal small counts"):
-        keyed.table("town").public()
 
 
 def test_masks_that_were_never_published_are_not_found(agency):

@@ -9,7 +9,7 @@ checks files of every version.
 from ilba.release.coarser import Finer
 from ilba.release.ledger import Ledger
 from ilba.release.reading import MANIFEST, PublicTable, Release
-from ilba.release.writing import publishable, published, refuse_other_numbers, release
+from ilba.release.writing import publishable, published, release, tell_other_numbers
 
 __all__ = [
     "MANIFEST",
@@ -19,6 +19,6 @@ __all__ = [
     "Release",
     "publishable",
     "published",
-    "refuse_other_numbers",
     "release",
+    "tell_other_numbers",
 ]

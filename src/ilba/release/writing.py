@@ -9,7 +9,6 @@ that is already in the folder.
 from __future__ import annotations
 
 import contextlib
-import copy
 import datetime
 import json
 import os
@@ -194,22 +193,18 @@ def publishable(
         if remember:
             chapter.keep_masks(finest)
             chapter.enter(entry_of(finest, wanted, found, accept_risk, None, numbers))
-    if accept_conflict is not None:
-        finest = copy.copy(finest)
-        finest.accepted = True
     return finest
 
 
-def refuse_other_numbers(finest: AnyFinestTable) -> None:
-    """Refuse to show a table beside a publication of the same people by another method or K, in the ledger at hand."""
-    chapter = None if finest.accepted else at_hand(finest)
+def tell_other_numbers(finest: AnyFinestTable) -> None:
+    """Give a notice if the ledger at hand has these people published by another method or K than this table."""
+    chapter = at_hand(finest)
     last = None if chapter is None else chapter.otherwise(way(finest.method, finest.design, finest.by, finest.move))
     if last is not None:
-        raise UnsafeRelease(
+        notice(
             f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
-            f"this table has method={finest.method!r} and K={finest.design.threshold}. Comparing the two would reveal "
-            f"small counts. Take the published numbers: from the release, or from finest.published(). For a table that "
-            f"was not published: finest.publishable(LEVEL, KEY).table(LEVEL, KEY)."
+            f"this table has method={finest.method!r} and K={finest.design.threshold}. Comparing the two reveals small "
+            f"counts, so give out only the published numbers: from the release, or from finest.published()."
         )
 
 

@@ -94,8 +94,6 @@ class AnyFinestTable(ABC):
     """the store that this table was read from or saved to; None if it is in no file"""
     by: Method | None = None
     """the method that makes its tables: see `with_method`; None if they come from its masks"""
-    accepted: bool = False
-    """whether `publishable` made it with an accepted conflict, so that its tables may be shown"""
     _unsaved_secret: Secret | None = None
 
     def __init__(self, about: About) -> None:

@@ -94,24 +94,22 @@ class AnyTable(ABC):
         ------
         InputError
             Both paths are the same.
-        UnsafeRelease
-            As in `public()`.
         """
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
         if public:
-            self._refuse_other_numbers()
+            self._tell_other_numbers()
             self._tell_unaudited()
         self._write_rows(path, public)
         if loss_path is not None:
             self.write_loss(loss_path)
 
-    def _refuse_other_numbers(self) -> None:
-        """Refuse to show other numbers than the ones that were published, if the ledger at hand knows these people."""
+    def _tell_other_numbers(self) -> None:
+        """Give a notice if the ledger at hand has these people published with other numbers."""
         if self.finest is not None:
-            from ilba.release import refuse_other_numbers
+            from ilba.release import tell_other_numbers
 
-            refuse_other_numbers(self.finest)
+            tell_other_numbers(self.finest)
 
     def _tell_unaudited(self) -> None:
         """Give a notice that a single iLBA table does not tell whether it may be published."""
@@ -259,19 +257,15 @@ class Table(AnyTable):
         missing row means 0. If a method leaves counts blank and shows it, N_masked is null there.
 
         The numbers are those of this table, not of a release. `FinestTable.release` and `publishable` decide whether
-        they may be published.
+        they may be published. A notice says so if the ledger at hand has these people published by another method or
+        K, because both numbers together reveal small counts.
 
         Returns
         -------
         polars.DataFrame
             Labels and N_masked, with types and order that depend on these labels alone.
-
-        Raises
-        ------
-        UnsafeRelease
-            The ledger at hand has a publication of these people by another method or K: its numbers differ.
         """
-        self._refuse_other_numbers()
+        self._tell_other_numbers()
         return self._public()
 
     def _public(self) -> pl.DataFrame:
@@ -379,8 +373,6 @@ class Table(AnyTable):
         ------
         InputError
             The table has more than three variables, or too many codes for bars.
-        UnsafeRelease
-            As in `public()`.
         MissingExtra
             The extra `charts` is not installed.
 
@@ -418,8 +410,6 @@ class Table(AnyTable):
         ------
         InputError
             The table has variables other than the area, or an area has no shape.
-        UnsafeRelease
-            As in `public()`.
         MissingExtra
             The extra `charts` is not installed.
 
