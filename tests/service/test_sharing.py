@@ -83,6 +83,7 @@ def test_the_page_of_a_place_says_what_is_published_about_it(web, releases, fine
     assert [row[1] for row in rows(page, 1)] == [f"{n:,}" for n in by_sex]
     assert [row[2] for row in rows(page, 1)] == [f"{100 * n / count:.1f}%" for n in by_sex]
     assert 'href="/place/people/region/01?lang=en">North</a>' in page, "the way up"
+    assert '<a href="/?lang=en#release=people&amp;about=1">About these numbers</a>' in page
     assert 'href="/place/people/town/0102?lang=en"' in page, "others of the region, where there is no map"
 
 

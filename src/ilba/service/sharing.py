@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup, escape
 from starlette.requests import Request
 
-from ilba.output.wording import LANGUAGES, WordedTable, told, whole, words
+from ilba.output.wording import LANGUAGES, MASKING, WordedTable, told, whole, words
 from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
 from ilba.service.answers import Settings, config, language_name, offered_languages, releases, utc, worded
@@ -386,6 +386,7 @@ class Pages:
             "compared": _compared(known, write) if len(known) > 1 else [],
             "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
             "others": [place.areas.labels[at] for at in place.areas.stated[:_MOST_OTHERS]],
+            "explained": f"/?lang={lang}#{urlencode({'release': served.id, 'about': 1})}",
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,
@@ -416,11 +417,12 @@ def _embedded(value: dict[str, Any]) -> Markup:
 
 def _source(table: WordedTable, masking: bool = True) -> str:
     """Source, licence and, if not said elsewhere, a note that counts are masked."""
-    said, licence = table.said, table.release.manifest.get("licence", "")
+    said, about = table.said, table.release.manifest
+    licence, word = about.get("licence", ""), "chart_note" if about["method"] in MASKING else "chart_plain"
     parts = [
         said["source"].format(source=table.told("source")) if table.told("source") else "",
         said["licence"].format(licence=licence) if licence else "",
-        said["chart_note"].format(K=table.release.manifest["threshold"]) if masking else "",
+        said[word].format(K=about["threshold"]) if masking else "",
     ]
     return " · ".join(part for part in parts if part)
 

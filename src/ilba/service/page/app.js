@@ -87,6 +87,8 @@ async function show({ push = false } = {}) {
     current();
     panel.setAttribute("aria-busy", "false");
     if (!performance.getEntriesByName("first-view").length) performance.mark("first-view");
+    if (state.about) explain();
+    state.about = false;
   } catch (problem) {
     if (problem === STALE) return;
     panel.setAttribute("aria-busy", "false");

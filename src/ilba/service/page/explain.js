@@ -4,14 +4,14 @@ import { el, fill } from "./dom.js";
 
 export function showExplain(dialog, { release, words }) {
   const { say } = words;
-  const { threshold: K, additive, most, moved } = release;
-  const parts = [
+  const { threshold: K, additive, most, moved, masks } = release;
+  const own = [
     ["why1", ["why1a"]],
     [moved ? "why2how" : "why2", moved ? ["why2moved", "why2movedToo"] : ["why2a", "why2b"]],
     ["why3", [additive ? "why3additive" : "why3loose"]],
     ["why4", [most === null || most === undefined ? "why4open" : "why4most"]],
-    ["why5", ["why5a"]],
   ];
+  const parts = [...(moved || masks ? own : []), ["why5", ["why5a"]]]; // other methods have only the notes of the files
   const values = { K: words.number(K), D: most ? words.number(most) : "", most: most ? words.number(most) : "" };
   fill(
     dialog,

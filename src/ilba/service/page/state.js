@@ -21,6 +21,7 @@ export function read({ hash, search = "", pathname = "/" }) {
   for (const [name, usual] of Object.entries(PLAIN)) state[name] = said.get(name) ?? usual;
   if (state.measure === "share") state.measure = "percent"; // as links of an earlier version say
   state.range = said.get("range") === "1";
+  state.about = said.get("about") === "1"; // leads to the explanation, once
   state.across = said.get("across") === "1";
   state.zeros = said.get("zeros") !== "0";
   for (const [name, value] of said) {
