@@ -152,11 +152,17 @@ async function view(context, panel) {
   const times = release.time ? selection.codes(release.time) : [];
   const one = measuring(context, { named, ...(times.length === 1 ? before(meta.dimension(release.time), times[0]) : {}) });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
+  if (state.view === "table") nameTimes(times);
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
   await Promise.all([SHOW[state.view](panel, whole), showPicker(at("picker"), whole), crumbs(context)]);
   current();
   showTake(at("take"), whole); // once more: the citation has the title that the view found
+}
+
+/** Let the address name the times of a view that shows several, so that it shows no others later. */
+function nameTimes(times) {
+  go({ times: times.length > 1 ? times : null }, { quietly: true });
 }
 
 /** The name of the time before this one, since which a change is counted; or, of the first time, its own. */
@@ -178,7 +184,10 @@ async function choose({ release }, meta) {
     const some = offered.get(code).filter((one) => ticked.has(one));
     return some.length ? some : offered.get(code);
   };
-  const asked = (code) => (codes(code).length === meta.dimension(code).codes.length ? null : codes(code));
+  const isAll = (code) => codes(code).length === meta.dimension(code).codes.length;
+  // An address names the times that it shows. Where these are all, none is left out; what is asked for names them, too.
+  if (release.time && isAll(release.time)) delete state.only[release.time];
+  const asked = (code) => (isAll(code) && code !== release.time ? null : codes(code));
   const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code), inside: partOf(meta, code) }));
   return { offered, codes, asked, list };
 }
@@ -220,6 +229,7 @@ function questions({ release, table, meta, selection, most, current }) {
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
     const found = { values: {}, controls: [], said: [], dropped: [], summed: [], named: {} };
+    nameTimes(free.includes(release.time) ? selection.codes(release.time) : []);
     const size = (codes) => codes.reduce((product, code) => product * selection.codes(code).length, 1);
     for (const { code, label, ...dimension } of others) {
       const { dropped } = found;
