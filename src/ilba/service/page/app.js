@@ -209,22 +209,30 @@ function questions({ release, table, meta, selection, most, current }) {
     return found;
   }
   const isEvery = (code) => selection.asked(code) === null && !partOf(meta, code);
+  const shown = {}; // what was asked for and what a view shows of it, for its files
   /** The numbers of a view in the measure that is chosen; those of the others than `free` as they are picked. */
   async function ask(free, picked, measure) {
     const summed = Object.keys(picked).filter((code) => picked[code] === "" && !isEvery(code));
     const all = meta.dimensions.map(({ code }) => code);
     const kept = all.filter((code) => picked[code] !== "" || summed.includes(code));
-    const counts = (codes, how) => {
+    const question = (codes) => {
       const from = codes.length < all.length ? release.without(state.levels, state.keys, all.filter((code) => !codes.includes(code))) : table;
       if (!from) throw new Advice(say("notThere"));
       const wanted = (code) => (free.includes(code) || summed.includes(code) ? selection.asked(code) : [picked[code]]);
-      return values(from, codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })), how);
+      return { from, list: codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })) };
     };
-    if (!summed.length) return counts(kept, measure);
-    const sum = (await counts(kept, measure.factor ? undefined : measure)).added(summed);
-    if (!measure.factor) return sum;
-    const whole = await counts(kept.filter((code) => measure.of.includes(code) || code === release.time));
-    return sum.over(whole.added(summed), measure.factor);
+    const counts = async (codes, how) => {
+      const { from, list } = question(codes);
+      return (await values(from, list, how)).added(summed);
+    };
+    const isSum = summed.length > 0;
+    const [found, whole] = await Promise.all([
+      counts(kept, isSum && measure.factor ? undefined : measure),
+      measure.factor ? counts(kept.filter((code) => measure.of.includes(code) || code === release.time)) : null,
+    ]);
+    const set = isSum && measure.factor ? found.over(whole, measure.factor) : found;
+    Object.assign(shown, { ...question(kept), measure, summed, set, whole });
+    return set;
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
@@ -281,7 +289,7 @@ function questions({ release, table, meta, selection, most, current }) {
     });
     return el("label", { class: "field slider", for: "time" }, el("span", {}, label), el("span", { class: "slide" }, input, said));
   }
-  return { values, ask, picks };
+  return { values, ask, picks, shown };
 }
 
 /** More numbers than one answer holds: what to do, with the areas of a coarser level to look into. */
