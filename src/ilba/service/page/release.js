@@ -13,6 +13,8 @@ export class Release {
     this.masks = this.method === "ilba" || this.method === "controlled";
     this.most = this.method === "ilba" ? this.threshold + Math.floor(this.threshold / 2) : (this.bound ?? null);
     if (this.moved) this.most = this.parameters.D;
+    // A difference of two counts that masking alone may make: by the bound, else, for sums of masks, by a rule of thumb.
+    this.near = this.most ? 2 * this.most : this.masks ? 3 * this.threshold : null;
     const signed = (tables) => new Map(tables.map((table) => [this.#signature(table.levels, table.keys), table]));
     // What a declared rule excludes is not asked for, and the reader is told why.
     this.tables = json.tables.filter(({ excluded }) => !excluded.length);
