@@ -190,6 +190,15 @@ def test_no_name_on_the_map_hides_another(visitor):
             assert x >= left + width or left >= x + wide or y >= top + height or top >= y + high
 
 
+def test_enter_on_an_area_of_the_finest_level_goes_to_the_link_to_its_page(reader):
+    page = reader.visit(link(lang="en", level_area="LA3", by="", view="map"))
+    page.locator("#map").focus()
+    for key in ("Home", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    name = page.locator("#map-spoken").inner_text().partition(":")[0]
+    assert page.evaluate("document.activeElement.textContent") == f"Everything about {name}"
+
+
 @pytest.mark.parametrize("measure", ["count", "percent"])
 def test_those_that_share_the_highest_or_lowest_number_are_said_and_others_that_are_close(reader, waves, measure):
     names, towns = labels(waves[2], "LA3"), waves[2].table("LA3").select("LA3", n="N_masked")

@@ -61,7 +61,7 @@ export async function showMap(place, context) {
   const levels = { ...state.levels, [hierarchy]: level + 1 };
   const canOpen = Boolean(finer && release.find(levels, state.keys));
   const enter = (code) =>
-    canOpen && go({ levels, within: { ...state.within, [hierarchy]: { level, code } } });
+    canOpen ? go({ levels, within: { ...state.within, [hierarchy]: { level, code } } }) : strip.querySelector("a")?.focus();
   const within = state.within[hierarchy];
 
   closeMap();
@@ -151,7 +151,7 @@ export async function showMap(place, context) {
     if (changed) {
       tooltip.replaceChildren(el("strong", {}, mapped.name(code)), el("span", {}, told(code)));
       spoken.textContent = `${mapped.name(code)}: ${told(code)}`;
-      if (matchMedia("(pointer: coarse)").matches)
+      if (matchMedia("(pointer: coarse)").matches || host.matches(":focus-visible"))
         fill(
           strip,
           canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,

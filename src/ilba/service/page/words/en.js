@@ -48,7 +48,7 @@ export default {
   together: "{n} together",
   mapOf: "Map of",
   mapName: "Map: {title}",
-  mapHelp: "Arrow keys go from area to area. Enter opens an area, Escape goes back up. Plus and minus zoom, 0 shows everything, Shift with an arrow key moves the map. The same numbers are in the table.",
+  mapHelp: "Arrow keys go from area to area. Enter opens an area, or goes to the link to its page where there is no finer level. Escape goes back up. Plus and minus zoom, 0 shows everything, Shift with an arrow key moves the map. The same numbers are in the table.",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
   zoomAll: "Show everything",
