@@ -178,7 +178,7 @@ def test_a_reader_is_told_of_the_masks_of_absent_rows_and_of_sums(release):
     absent = words_of("en")["absent"] in notes
     assert notes[0] == (
         "Counts are masked (changed slightly) for confidentiality (iLBA, K=5): each is 0 or at least 5. "
-        "A 0 may stand for a few, a 5 for fewer than 5."
+        "A 0 may stand for a few, a 5 for fewer or more."
     )
     assert absent == (release.manifest["rows"] != "grid")
     assert notes[-1] == words_of("en")["loose"]

@@ -83,7 +83,20 @@ def test_the_page_of_a_place_says_what_is_published_about_it(web, releases, fine
     assert [row[1] for row in rows(page, 1)] == [f"{n:,}" for n in by_sex]
     assert [row[2] for row in rows(page, 1)] == [f"{100 * n / count:.1f}%" for n in by_sex]
     assert 'href="/place/people/region/01?lang=en">North</a>' in page, "the way up"
+    assert '<a href="/?lang=en#release=people&amp;about=1">About these numbers</a>' in page
     assert 'href="/place/people/town/0102?lang=en"' in page, "others of the region, where there is no map"
+
+
+def test_a_rank_that_several_places_have_is_said_to_be_shared(tmp_path, secret):
+    sizes = {"a": {"f": 40, "m": 20}, "b": {"f": 30, "m": 30}, "c": {"f": 20}, "d": {"f": 40, "m": 20}}
+    people = [(town, sex) for town, sexes in sizes.items() for sex, n in sexes.items() for _ in range(n)]
+    finest = ilba.build(pl.DataFrame(people, schema=["town", "sex"], orient="row"), ["town"], ["sex"], secret=secret)
+    finest.release(tmp_path / "towns", title="Towns", ledger=False)
+    with serving(tmp_path / "towns") as server, httpx.Client(base_url=server.address, **PLAIN) as web:
+        pages = {town: web.get(f"/place/towns/town/{town}?lang=en").text for town in sizes}
+    assert "<li>Number 1 of 4 by size (shared by 3)</li>" in pages["b"]
+    assert "<li>Number 4 of 4 by size</li>" in pages["c"]
+    assert [row[-1] for row in rows(pages["a"], 0)] == ["2 =", "2 ="]
 
 
 def test_two_places_stand_side_by_side_by_code_or_by_name(web):
@@ -171,7 +184,7 @@ def test_people_without_a_stated_area_are_in_tables_and_are_no_place(tmp_path, s
         assert "Number 2 of 3 by size" in page
         assert "Number 2 of 2 in a" in page
         assert "not stated" not in page.lower()
-        ranks = [int(row[4]) for row in rows(web.get("/place/x/r/a?lang=en").text, 0)]
+        ranks = [int(row[4].removesuffix(" =")) for row in rows(web.get("/place/x/r/a?lang=en").text, 0)]
         assert max(ranks) <= 2, "of two regions"
         found = re.findall("<loc>.*?/place/x/(.*?)</loc>", web.get("/sitemap.xml").text)
         assert sorted(found) == ["r/a", "r/b", "t/a%2Fa1", "t/a%2Fa2", "t/b%2Fb1"]

@@ -32,6 +32,8 @@ LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
 """the languages with our own words; each is a file of `words/`"""
 _MOST_CELLS = 20_000_000
 _METHODS = {"ilba": "iLBA"}
+MASKING = ("ilba", "controlled")
+"""the methods whose counts are 0 or at least K"""
 
 
 @cache
@@ -245,7 +247,7 @@ class WordedTable:
         about = self.release.manifest
         method, parameters = _METHODS.get(about["method"], about["method"]), about.get("parameters", {})
         exact = about["method"] == "suppression"
-        if about["method"] in ("ilba", "controlled"):
+        if about["method"] in MASKING:
             notes = [self.said["masked"].format(method=method, K=about["threshold"])]
         elif "D" in parameters:
             notes = [self.said["moved"].format(method=method, D=parameters["D"])]

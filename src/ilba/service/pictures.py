@@ -92,7 +92,7 @@ class Drawing:
 
 def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en") -> tuple[Drawing, float, float]:
     """Ages as bars that grow to both sides, the oldest on top; the drawing with its width and height."""
-    width, each, middle = 560.0, 22.0, 90.0
+    width, each, middle = 560.0, 22.0, 104.0
     room = (width - middle) / 2 - 54
     left, right = (width - middle) / 2, (width + middle) / 2
     drawing = Drawing(themed, lang)
@@ -104,7 +104,7 @@ def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en
         wide = [room * n / max(most, 1) for n in (a, b)]
         drawing.bar(left - wide[0], y, wide[0], each - 4, "series-1")
         drawing.bar(right, y, wide[1], each - 4, "series-2")
-        drawing.text(width / 2, y + each - 8, _cut(age, 12), 13, "middle")
+        drawing.text(width / 2, y + each - 8, _cut(age, 15), 13, "middle")
         drawing.text(left - wide[0] - 5, y + each - 8, write(a), 12, "end", "soft")
         drawing.text(right + wide[1] + 5, y + each - 8, write(b), 12, "start", "soft")
     return drawing, width, 30 + each * len(rows)

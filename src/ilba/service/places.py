@@ -24,6 +24,7 @@ from ilba.service.folder import ServedRelease
 from ilba.service.outlines import Maps
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _SEX = re.compile(r"(sex|gender|sexe|sexo|genre|género|genero|성별|geschlecht)", re.I)
 _AGE = re.compile(r"(age|âge|edad|연령|나이|alter)", re.I)
@@ -64,6 +65,14 @@ class Locality:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """The rank of a place, the highest first, and how many places share it (with itself)."""
+
+    number: int
+    shared: int
+
+
+@dataclass(frozen=True)
 class Group:
     """One value of a variable in a place; shares are fractions, ranks are by share among all areas of the level."""
 
@@ -71,7 +80,7 @@ class Group:
     count: int
     share: float | None
     everywhere: float | None
-    rank: int | None
+    rank: Rank | None
 
 
 @dataclass(frozen=True)
@@ -102,9 +111,9 @@ class PlaceFacts:
     """the time of its numbers, empty if none was declared"""
     above: list[tuple[str, str]]
     count: int | None
-    rank: int | None
+    rank: Rank | None
     areas: int
-    rank_inside: int | None
+    rank_inside: Rank | None
     areas_inside: int
     share_above: float | None
     share_of_all: float | None
@@ -229,8 +238,11 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -
     )
 
 
-def _rank(counts: IntArray | None, at: int, among: Sequence[int]) -> int | None:
-    return None if counts is None else 1 + int((counts[among] > counts[at]).sum())
+def _rank(numbers: IntArray | FloatArray | None, at: int, among: Sequence[int]) -> Rank | None:
+    if numbers is None or not np.isfinite(numbers[at]):
+        return None
+    others = numbers[among]
+    return Rank(1 + int((others > numbers[at]).sum()), int((others == numbers[at]).sum()))
 
 
 def _share(counts: IntArray | None, at: int, whole: int | None) -> float | None:
@@ -317,7 +329,7 @@ def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> lis
                 int(values[place.at, n]),
                 float(here[n]) if np.isfinite(here[n]) else None,
                 float(whole[1][n]) / all_of_them if whole and all_of_them else None,
-                1 + int((shares[stated, n] > here[n]).sum()) if np.isfinite(here[n]) else None,
+                _rank(shares[:, n], place.at, stated),
             )
             for n, label in enumerate(table[0][1].labels)
         ]

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup, escape
 from starlette.requests import Request
 
-from ilba.output.wording import LANGUAGES, WordedTable, told, whole, words
+from ilba.output.wording import LANGUAGES, MASKING, WordedTable, told, whole, words
 from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
 from ilba.service.answers import Settings, config, language_name, offered_languages, releases, utc, worded
@@ -386,6 +386,7 @@ class Pages:
             "compared": _compared(known, write) if len(known) > 1 else [],
             "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
             "others": [place.areas.labels[at] for at in place.areas.stated[:_MOST_OTHERS]],
+            "explained": f"/?lang={lang}#{urlencode({'release': served.id, 'about': 1})}",
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,
@@ -416,11 +417,12 @@ def _embedded(value: dict[str, Any]) -> Markup:
 
 def _source(table: WordedTable, masking: bool = True) -> str:
     """Source, licence and, if not said elsewhere, a note that counts are masked."""
-    said, licence = table.said, table.release.manifest.get("licence", "")
+    said, about = table.said, table.release.manifest
+    licence, word = about.get("licence", ""), "chart_note" if about["method"] in MASKING else "chart_plain"
     parts = [
         said["source"].format(source=table.told("source")) if table.told("source") else "",
         said["licence"].format(licence=licence) if licence else "",
-        said["chart_note"].format(K=table.release.manifest["threshold"]) if masking else "",
+        said[word].format(K=about["threshold"]) if masking else "",
     ]
     return " · ".join(part for part in parts if part)
 
@@ -490,8 +492,16 @@ def _side(
 
 
 def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
-    rank = "–" if group.rank is None else write.number(group.rank)
+    rank = "–" if group.rank is None else write.number(group.rank.number) + " =" * (group.rank.shared > 1)
     return group.label, write.number(group.count), write.percent(group.share), write.percent(group.everywhere), rank
+
+
+def _ranked(rank: places.Rank, words_of_it: str, write: Writing, **given: str) -> str:
+    """A rank in words, with the number of places that share it."""
+    text = words_of_it.format(n=write.number(rank.number), **given)
+    if rank.shared < 2:
+        return text
+    return write.said["place_tied"].format(rank=text, n=write.number(rank.shared))
 
 
 def _compared(known: Sequence[places.PlaceFacts], write: Writing) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -521,10 +531,10 @@ def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
         (earlier, before), (_, now) = one.times[-2:]
         found.append(said["place_since"].format(change=write.signed(now - before), time=earlier))
     if one.rank is not None and one.areas > 1:
-        found.append(said["place_rank"].format(n=write.number(one.rank), all=write.number(one.areas)))
+        found.append(_ranked(one.rank, said["place_rank"], write, all=write.number(one.areas)))
     if one.above and one.rank_inside is not None and 1 < one.areas_inside < one.areas:
-        n, every = write.number(one.rank_inside), write.number(one.areas_inside)
-        found.append(said["place_rank_inside"].format(n=n, all=every, above=one.above[-1][0]))
+        every, above = write.number(one.areas_inside), one.above[-1][0]
+        found.append(_ranked(one.rank_inside, said["place_rank_inside"], write, all=every, above=above))
     if one.above and one.share_above is not None:
         found.append(said["place_share"].format(share=write.percent(one.share_above), above=one.above[-1][0]))
     elif one.share_of_all is not None and one.areas > 1:

@@ -147,6 +147,13 @@ def test_everything_can_be_done_by_keyboard(visitor):
     press("Escape")
     page.locator("h1", has_text="District").wait_for()
     settled(page)
+    page.locator("#place").focus()
+    page.keyboard.type("Garam")
+    page.locator("#places button").first.wait_for()
+    press("ArrowDown")
+    press("Enter")
+    settled(page)
+    assert focused() == "content", "a place that was found takes the focus to the numbers"
     page.locator("#open-explain").focus()
     press("Enter")
     assert page.locator("#explain").is_visible()

@@ -190,8 +190,44 @@ def test_no_name_on_the_map_hides_another(visitor):
             assert x >= left + width or left >= x + wide or y >= top + height or top >= y + high
 
 
+def test_enter_on_an_area_of_the_finest_level_goes_to_the_link_to_its_page(reader):
+    page = reader.visit(link(lang="en", level_area="LA3", by="", view="map"))
+    page.locator("#map").focus()
+    for key in ("Home", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    name = page.locator("#map-spoken").inner_text().partition(":")[0]
+    assert page.evaluate("document.activeElement.textContent") == f"Everything about {name}"
+
+
+@pytest.mark.parametrize("measure", ["count", "percent"])
+def test_those_that_share_the_highest_or_lowest_number_are_said_and_others_that_are_close(reader, waves, measure):
+    names, towns = labels(waves[2], "LA3"), waves[2].table("LA3").select("LA3", n="N_masked")
+    doubts = set()
+    for age in ("3", "18"):
+        page = reader.visit(link(lang="en", level_area="LA3", by="age", view="map", pick_age=age, measure=measure))
+        part = waves[2].table("LA3.age").filter(pl.col("age").cast(pl.String) == age).select("LA3", "N_masked")
+        rows = towns.join(part, on="LA3", how="left").with_columns(pl.col("N_masked").fill_null(0)).sort("LA3")
+        unit = 1.0 if measure == "count" else 100 / rows["n"]
+        rows = rows.with_columns(value=(rows["N_masked"] * unit).round(1), off=7.5 * unit)
+        said = page.locator("#summary").inner_text()
+        for word, sign in (("Highest", 1), ("Lowest", -1)):
+            top = rows.filter(sign * pl.col("value") == (sign * pl.col("value")).max())
+            first, *others = [names[code] for code in top["LA3"]]
+            tied = f"{first} and {len(others)} more (" if len(others) > 1 else " and ".join([first, *others]) + " ("
+            assert f"{word}: {tied}" in said
+            edge = (sign * top["value"] - top["off"]).min()
+            near = rows.filter(
+                ~pl.col("LA3").is_in(top["LA3"].to_list()), sign * pl.col("value") + pl.col("off") >= edge
+            )
+            assert (word.lower() in said.partition("Others are so close")[2]) == bool(near.height)
+            doubts.add(len(others) > 0)
+    assert True in doubts, "some are shared"
+    page = reader.visit(link(lang="en", level_area="LA2", by="", view="map"))
+    assert "Others are so close" not in page.locator("#summary").inner_text(), "districts are far apart"
+
+
 def test_people_without_a_stated_area_are_neither_highest_nor_lowest_nor_found_as_a_place(browser, tmp_path):
-    sizes = {"a": 40, "b": 30, "c": 20, None: 5}
+    sizes = {"a": 80, "b": 50, "c": 20, None: 5}
     people = pl.DataFrame({"town": [town for town, size in sizes.items() for _ in range(size)]})
     people = people.with_columns(sex=pl.Series([("f", "m")[n % 2] for n in range(people.height)]))
     finest = ilba.build(people, ["town"], ["sex"], secret=ilba.Secret(bytes(range(32))), missing="category")
@@ -199,7 +235,7 @@ def test_people_without_a_stated_area_are_neither_highest_nor_lowest_nor_found_a
     with serving(tmp_path / "towns") as server:
         visitor = Visitor(browser, server.address.rstrip("/"))
         page = visitor.visit(link(level_area="town", by="", view="map"))
-        assert page.locator("#summary").inner_text() == "town: 3 shown. Highest: a (40). Lowest: c (20)."
+        assert page.locator("#summary").inner_text() == "town: 3 shown. Highest: a (80). Lowest: c (20)."
         page.locator("#place").fill("not stated")
         assert page.locator("#places .hint").inner_text()
         visitor.close()

@@ -86,6 +86,30 @@ def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, 
     assert title(page) == "Female, 66-70: count by District"
 
 
+def test_the_files_have_what_is_shown_also_a_sum(reader, waves, tmp_path):
+    ages = [14, 15, 16, 17, 18]
+    chosen = {"level_area": "LA2", "by": "age", "only_age": ",".join(map(str, ages)), "measure": "percent"}
+    page = reader.visit(link(lang="en", view="map", **chosen))
+    with page.expect_download() as download:
+        page.locator("#get-sum").click()
+    found = pl.read_csv(Path(download.value.path()))
+    assert found.columns == ["District", "Time", "Age group", "Percent of all persons of each District"]
+    old = waves[2].table("LA2.age").filter(pl.col("age").is_in(ages)).group_by("LA2").agg(pl.col("N_masked").sum())
+    both = waves[2].table("LA2").join(old, on="LA2", suffix="_old").sort("LA2")
+    assert found["District"].to_list() == [labels(waves[2], "LA2")[code] for code in both["LA2"]]
+    assert found[found.columns[-1]].to_list() == pytest.approx(
+        (100 * both["N_masked_old"] / both["N_masked"]).to_list(), abs=0.001
+    )
+    assert set(found["Time"]) == {2026}
+    assert "have the added values one by one" in page.locator("#files-hint").inner_text()
+    assert "valuecodes[age]=14,15,16,17,18&valuecodes[time]=2026" in page.locator("#get-csv").get_attribute("href")
+    page.locator("#pick-age").select_option("16")
+    page.locator("h1", has_text="76-80, 2026").wait_for()
+    settled(page)
+    assert "valuecodes[age]=16&valuecodes[time]=2026" in page.locator("#get-csv").get_attribute("href")
+    assert page.locator("#get-sum").count() == 0
+
+
 LOOKS = [("count", "sea", "6"), ("percent", "viridis", "5e"), ("rate", "grey", "3"), ("index", "sea", "4e")]
 
 

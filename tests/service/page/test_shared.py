@@ -94,6 +94,31 @@ def test_what_was_shared_of_the_newest_time_shows_the_same_numbers_when_a_newer_
     late.close()
 
 
+@pytest.mark.parametrize("view", ["view=table", "view=chart&kind=lines"])
+def test_what_was_shared_of_several_times_shows_no_others_when_a_newer_one_is_published(
+    browser, over_time, waves, view
+):
+    old = f"table/hanul:LA2.time?lang=en#pick.time=2021&{view}"  # as links said that did not name the times
+    with serving(*(one.path for one in waves[:2]), options=("--no-access-log",)) as running:
+        early = Visitor(browser, running.address.rstrip("/"))
+        page = early.visit(old)
+        taken, shown = shared(page), (title(page), page.locator("#summary").inner_text())
+        file = page.locator("#get-csv").get_attribute("href")
+        early.close()
+    assert "valuecodes[time]=2016,2021" in file
+    late = Visitor(browser, over_time)
+    for name, address in taken.items():
+        page = late.visit(address)
+        assert (title(page), page.locator("#summary").inner_text()) == shown, name
+        assert page.locator("#get-csv").get_attribute("href") == file
+    assert late.visit(old).locator("#summary").inner_text() != shown[1], "an old link shows all times"
+    page.locator("#tab-map").click()
+    page.locator("#time").wait_for()
+    settled(page)
+    assert title(page).startswith("2021: ")
+    late.close()
+
+
 def test_an_address_without_a_time_opens_the_newest_and_says_so_from_then_on(reader):
     for address in ("table/hanul:LA2.time?lang=en#view=map", link(lang="en", level_area="LA2", by="", view="chart")):
         page = reader.visit(address)

@@ -9,9 +9,12 @@ from urllib.parse import quote
 import polars as pl
 import pytest
 
+import ilba
 from ilba.service.asked import folded
 from support.browsing import Visitor, cells, drawing, labels, link, number, settled, title
+from support.people import HKEY, KEY, population
 from support.serving import serving
+from support.size import few
 
 pytestmark = pytest.mark.slow
 
@@ -184,6 +187,26 @@ def test_the_explanation_says_that_no_largest_difference_is_published_where_none
     said = page.locator("#explain").inner_text()
     assert "may differ from the true count by several, also one that looks rounded. How far is not published" in said
     assert "at most" not in said
+
+
+@pytest.mark.parametrize("lang", few(["en", "fr", "es", "ko"]))
+def test_the_note_says_that_a_number_of_K_may_stand_for_fewer_or_more(visitor, lang):
+    page = visitor.visit(link(release="towns", level_area="region", by="sex", lang=lang))
+    said = {"en": "fewer or more", "fr": "moins ou plus", "es": "menos o más", "ko": "적거나 많을"}[lang]
+    for place in ("#note", "#explain"):
+        assert said in page.locator(place).text_content()
+    assert said in page.locator("#cite-text").input_value()
+
+
+def test_a_method_without_K_is_explained_by_the_notes_of_its_files(browser, tmp_path):
+    finest = ilba.build(population(), HKEY, KEY, secret=ilba.Secret(bytes(range(32))))
+    release = finest.release(tmp_path / "rounded", method="rounding", accept_risk=True, ledger=False)
+    with serving(release.path) as server:
+        visitor = Visitor(browser, server.address.rstrip("/"))
+        page = visitor.visit(link(lang="en", level_area="region", by="sex"))
+        assert "rounding: base=" in page.locator("#note").inner_text()
+        assert "K is" not in page.locator("#explain").text_content()
+        visitor.close()
 
 
 def taken(page, format: str) -> tuple[bytes, str]:

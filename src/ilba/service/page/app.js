@@ -87,6 +87,8 @@ async function show({ push = false } = {}) {
     current();
     panel.setAttribute("aria-busy", "false");
     if (!performance.getEntriesByName("first-view").length) performance.mark("first-view");
+    if (state.about) explain();
+    state.about = false;
   } catch (problem) {
     if (problem === STALE) return;
     panel.setAttribute("aria-busy", "false");
@@ -150,11 +152,17 @@ async function view(context, panel) {
   const times = release.time ? selection.codes(release.time) : [];
   const one = measuring(context, { named, ...(times.length === 1 ? before(meta.dimension(release.time), times[0]) : {}) });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
+  if (state.view === "table") nameTimes(times);
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
   await Promise.all([SHOW[state.view](panel, whole), showPicker(at("picker"), whole), crumbs(context)]);
   current();
   showTake(at("take"), whole); // once more: the citation has the title that the view found
+}
+
+/** Let the address name the times of a view that shows several, so that it shows no others later. */
+function nameTimes(times) {
+  go({ times: times.length > 1 ? times : null }, { quietly: true });
 }
 
 /** The name of the time before this one, since which a change is counted; or, of the first time, its own. */
@@ -176,7 +184,10 @@ async function choose({ release }, meta) {
     const some = offered.get(code).filter((one) => ticked.has(one));
     return some.length ? some : offered.get(code);
   };
-  const asked = (code) => (codes(code).length === meta.dimension(code).codes.length ? null : codes(code));
+  const isAll = (code) => codes(code).length === meta.dimension(code).codes.length;
+  // An address names the times that it shows. Where these are all, none is left out; what is asked for names them, too.
+  if (release.time && isAll(release.time)) delete state.only[release.time];
+  const asked = (code) => (isAll(code) && code !== release.time ? null : codes(code));
   const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code), inside: partOf(meta, code) }));
   return { offered, codes, asked, list };
 }
@@ -198,26 +209,35 @@ function questions({ release, table, meta, selection, most, current }) {
     return found;
   }
   const isEvery = (code) => selection.asked(code) === null && !partOf(meta, code);
+  const shown = {}; // what was asked for and what a view shows of it, for its files
   /** The numbers of a view in the measure that is chosen; those of the others than `free` as they are picked. */
   async function ask(free, picked, measure) {
     const summed = Object.keys(picked).filter((code) => picked[code] === "" && !isEvery(code));
     const all = meta.dimensions.map(({ code }) => code);
     const kept = all.filter((code) => picked[code] !== "" || summed.includes(code));
-    const counts = (codes, how) => {
+    const question = (codes) => {
       const from = codes.length < all.length ? release.without(state.levels, state.keys, all.filter((code) => !codes.includes(code))) : table;
       if (!from) throw new Advice(say("notThere"));
       const wanted = (code) => (free.includes(code) || summed.includes(code) ? selection.asked(code) : [picked[code]]);
-      return values(from, codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })), how);
+      return { from, list: codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })) };
     };
-    if (!summed.length) return counts(kept, measure);
-    const sum = (await counts(kept, measure.factor ? undefined : measure)).added(summed);
-    if (!measure.factor) return sum;
-    const whole = await counts(kept.filter((code) => measure.of.includes(code) || code === release.time));
-    return sum.over(whole.added(summed), measure.factor);
+    const counts = async (codes, how) => {
+      const { from, list } = question(codes);
+      return (await values(from, list, how)).added(summed);
+    };
+    const isSum = summed.length > 0;
+    const [found, whole] = await Promise.all([
+      counts(kept, isSum && measure.factor ? undefined : measure),
+      measure.factor ? counts(kept.filter((code) => measure.of.includes(code) || code === release.time)) : null,
+    ]);
+    const set = isSum && measure.factor ? found.over(whole, measure.factor) : found;
+    Object.assign(shown, { ...question(kept), measure, summed, set, whole });
+    return set;
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
     const found = { values: {}, controls: [], said: [], dropped: [], summed: [], named: {} };
+    nameTimes(free.includes(release.time) ? selection.codes(release.time) : []);
     const size = (codes) => codes.reduce((product, code) => product * selection.codes(code).length, 1);
     for (const { code, label, ...dimension } of others) {
       const { dropped } = found;
@@ -269,7 +289,7 @@ function questions({ release, table, meta, selection, most, current }) {
     });
     return el("label", { class: "field slider", for: "time" }, el("span", {}, label), el("span", { class: "slide" }, input, said));
   }
-  return { values, ask, picks };
+  return { values, ask, picks, shown };
 }
 
 /** More numbers than one answer holds: what to do, with the areas of a coarser level to look into. */

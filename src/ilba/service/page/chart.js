@@ -3,6 +3,7 @@
 import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
 import { PALETTES } from "./classes.js";
+import { first, isClose, reach } from "./ranks.js";
 import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing, sharesOf } from "./picture.js";
 
 const COLOURS = 8; // series that can be told apart by colour; more become panels
@@ -106,12 +107,12 @@ export async function showChart(place, context) {
     stacked
       ? ones.reduce((sum, one) => sum + count(bar, one, panel), 0)
       : Math.max(...ones.map((one) => Math.abs(count(bar, one, panel) ?? 0)));
-  const longest = (bar) => Math.max(...panelsOf.map((panel) => long(bar, panel)));
+  const tallest = (bar) => Math.max(...panelsOf.map((panel) => long(bar, panel)));
   // A drawing has as many colours as can be told apart: the largest series, in the order in which they are listed.
   const largest = (one) => Math.max(...panelsOf.flatMap((panel) => shownBars.codes.map((bar) => Math.abs(count(bar, one, panel) ?? 0))));
   const kept = series && series.codes.length > COLOURS ? [...ones].sort((a, b) => largest(b) - largest(a)).slice(0, COLOURS) : ones;
   const apart = ones.filter((one) => kept.includes(one));
-  const height = new Map(shownBars.codes.map((bar) => [bar, longest(bar)]));
+  const height = new Map(shownBars.codes.map((bar) => [bar, tallest(bar)]));
   const most = Math.max(...height.values());
   let shown = FIRST;
   const ordered = [...shownBars.codes];
@@ -121,20 +122,17 @@ export async function showChart(place, context) {
     fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
   }
-  const high = ordered.reduce((best, bar) => (height.get(bar) > height.get(best) ? bar : best));
-  const where = panelsOf.find((panel) => long(high, panel) === most);
-  const inside = series && !stacked ? ones.find((one) => Math.abs(count(high, one, where)) === most) : undefined;
-  const longestName = [
-    shownBars.name(high),
-    inside === undefined ? null : series.name(inside),
-    multiples ? multiples.name(where) : null,
-  ].filter(Boolean).join(", ");
-  tell(
-    words.count(wanted === "bars" ? "summaryBars" : "summaryPoints", ordered.length * panelsOf.length * (stacked ? 1 : ones.length), {
-      high: longestName,
-      highValue: measure.write(stacked || inside === undefined ? (stacked ? most : count(high, undefined, where)) : count(high, inside, where)),
-    }),
-  );
+  const drawn = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).map((one) => {
+    const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
+    const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
+    const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
+    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes), name: name.filter(Boolean).join(", "), text: measure.write(value) };
+  }))).filter(({ value }) => !Number.isNaN(value));
+  const top = Math.max(...drawn.map(({ value }) => value));
+  const longest = drawn.filter(({ value }) => value === top);
+  const said = { high: first(words, longest.map(({ name }) => name)), highValue: [...new Set(longest.map(({ text }) => text))].join(", ") };
+  const all = ordered.length * panelsOf.length * (stacked ? 1 : ones.length);
+  tell([words.count(wanted === "bars" ? "summaryBars" : "summaryPoints", all, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
   if (wanted !== "bars") {
     shown = ordered.length;
     const missing = partial();

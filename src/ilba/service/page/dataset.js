@@ -48,8 +48,15 @@ export class Dataset {
     return place === undefined || this.value[place] === null ? undefined : (this.value[place] ?? 0);
   }
 
+  /** The rows as a file has them: the labels of each, then the number. */
+  rows() {
+    const names = (codes) => this.dimensions.map((one) => one.name(codes[one.code]));
+    return this.value.map((value, place) => [...names(this.#codesAt(place)), value]);
+  }
+
   /** The same numbers with the values of some dimensions added up. */
   added(codes) {
+    if (!codes.length) return this;
     const { id, size, dimension } = this.json;
     const kept = (_, i) => !codes.includes(id[i]);
     const found = new Dataset({ id: id.filter(kept), size: size.filter(kept), dimension, label: this.label });

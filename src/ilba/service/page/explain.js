@@ -4,15 +4,17 @@ import { el, fill } from "./dom.js";
 
 export function showExplain(dialog, { release, words }) {
   const { say } = words;
-  const { threshold: K, additive, most, moved } = release;
-  const parts = [
+  const { threshold: K, additive, most, moved, masks } = release;
+  const own = [
     ["why1", ["why1a"]],
     [moved ? "why2how" : "why2", moved ? ["why2moved", "why2movedToo"] : ["why2a", "why2b"]],
     ["why3", [additive ? "why3additive" : "why3loose"]],
     ["why4", [most === null || most === undefined ? "why4open" : "why4most"]],
-    ["why5", ["why5a"]],
   ];
+  const parts = [...(moved || masks ? own : []), ["why5", ["why5a"]]]; // other methods have only the notes of the files
   const values = { K: words.number(K), D: most ? words.number(most) : "", most: most ? words.number(most) : "" };
+  // In two groups of 500 the difference that masking may make is a fifth as many percentage points.
+  if (release.near) Object.assign(values, { near: words.number(release.near), points: words.number(release.near / 5) });
   fill(
     dialog,
     el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),

@@ -8,6 +8,7 @@ import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
 import { ownAreas } from "./own.js";
 import { mapPicture, pictureButtons } from "./picture.js";
+import { first, isClose, reach } from "./ranks.js";
 import { shapes } from "./shapes.js";
 
 let open = null;
@@ -60,7 +61,7 @@ export async function showMap(place, context) {
   const levels = { ...state.levels, [hierarchy]: level + 1 };
   const canOpen = Boolean(finer && release.find(levels, state.keys));
   const enter = (code) =>
-    canOpen && go({ levels, within: { ...state.within, [hierarchy]: { level, code } } });
+    canOpen ? go({ levels, within: { ...state.within, [hierarchy]: { level, code } } }) : strip.querySelector("a")?.focus();
   const within = state.within[hierarchy];
 
   closeMap();
@@ -150,7 +151,7 @@ export async function showMap(place, context) {
     if (changed) {
       tooltip.replaceChildren(el("strong", {}, mapped.name(code)), el("span", {}, told(code)));
       spoken.textContent = `${mapped.name(code)}: ${told(code)}`;
-      if (matchMedia("(pointer: coarse)").matches)
+      if (matchMedia("(pointer: coarse)").matches || host.matches(":focus-visible"))
         fill(
           strip,
           canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,
@@ -216,17 +217,14 @@ export async function showMap(place, context) {
   function summarise() {
     const known = codes.filter((code) => shown.get(code) !== undefined && !mapped.missing.has(code));
     if (!known.length) return tell(measure.nothing);
-    const by = (better) => known.reduce((best, code) => (better(shown.get(code), shown.get(best)) ? code : best));
-    const high = by((a, b) => a > b);
-    const low = by((a, b) => a < b);
-    const values = {
-      label: mapped.label,
-      high: mapped.name(high),
-      highValue: write(shown.get(high)),
-      low: mapped.name(low),
-      lowValue: write(shown.get(low)),
-    };
-    const isEqual = shown.get(high) === shown.get(low);
-    tell(isEqual ? words.count("summaryEqual", known.length, values) : say("summaryAreas", { ...values, n: words.number(known.length) }));
+    const numbers = known.map((code) => shown.get(code));
+    const [high, low] = [Math.max(...numbers), Math.min(...numbers)];
+    const having = (value) => first(words, known.filter((code) => shown.get(code) === value).map((code) => mapped.name(code)));
+    const values = { label: mapped.label, high: having(high), highValue: write(high), low: having(low), lowValue: write(low) };
+    if (high === low) return tell(words.count("summaryEqual", known.length, values));
+    const off = (code) => reach(context, measure, { [mapped.code]: code, ...fixed.values });
+    const close = (sign) => isClose(known.map((code) => ({ value: sign * shown.get(code), off: off(code) })));
+    const doubt = [close(1) ? "High" : "", close(-1) ? "Low" : ""].join("");
+    return tell([say("summaryAreas", { ...values, n: words.number(known.length) }), doubt ? say(`close${doubt}`) : ""].filter(Boolean).join(" "));
   }
 }

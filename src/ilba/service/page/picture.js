@@ -200,7 +200,7 @@ export function pyramidDrawing(told) {
   const each = 24;
   const height = ages.codes.length * each + 34;
   return { height, draw: (part, ink, wide) => {
-    const middle = wide === WIDE ? 130 : 90;
+    const middle = wide === WIDE ? 130 : 104;
     const room = (wide - middle) / 2 - (wide === WIDE ? 96 : 52);
     const [left, right] = [wide / 2 - middle / 2, wide / 2 + middle / 2];
     part.append(write(left - 6, 10, series.name(one), { "text-anchor": "end", "font-weight": 600 }));
@@ -210,7 +210,7 @@ export function pyramidDrawing(told) {
       const [a, b] = [count(age, one) ?? 0, count(age, other) ?? 0];
       part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
       part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
-      part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 11), { "text-anchor": "middle", "font-size": 13 }));
+      part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 14), { "text-anchor": "middle", "font-size": 13 }));
       part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a, span(age, one)), { "text-anchor": "end", "font-size": 12 }));
       part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b, span(age, other)), { "font-size": 12 }));
     });

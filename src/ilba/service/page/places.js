@@ -91,9 +91,7 @@ export function placeSearch({ state, release, words, go }) {
     go({ levels, keys, within, view: "map", place: code });
     // On a phone the choices lie over the map: they have done their work.
     const toggle = document.getElementById("picker-toggle");
-    if (getComputedStyle(toggle).pointerEvents !== "none") {
-      toggle.setAttribute("aria-expanded", "false");
-      document.getElementById("content").focus();
-    }
+    if (getComputedStyle(toggle).pointerEvents !== "none") toggle.setAttribute("aria-expanded", "false");
+    document.getElementById("content").focus();
   }
 }

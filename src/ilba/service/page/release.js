@@ -10,8 +10,11 @@ export class Release {
     Object.assign(this, json);
     // How far a count may be from the truth: known of iLBA and of cell keys, else where a bound is stated.
     this.moved = this.method === "cell-key";
+    this.masks = this.method === "ilba" || this.method === "controlled";
     this.most = this.method === "ilba" ? this.threshold + Math.floor(this.threshold / 2) : (this.bound ?? null);
     if (this.moved) this.most = this.parameters.D;
+    // A difference of two counts that masking alone may make: by the bound, else, for sums of masks, by a rule of thumb.
+    this.near = this.most ? 2 * this.most : this.masks ? 3 * this.threshold : null;
     const signed = (tables) => new Map(tables.map((table) => [this.#signature(table.levels, table.keys), table]));
     // What a declared rule excludes is not asked for, and the reader is told why.
     this.tables = json.tables.filter(({ excluded }) => !excluded.length);
@@ -36,8 +39,9 @@ export class Release {
     return together?.map((code) => known.find((one) => one.code === code)?.label ?? code);
   }
 
-  /** What has to be known of every number, in a sentence. */
+  /** What has to be known of every number, in a sentence or two; of other methods it is the note that the files have. */
   note(words) {
+    if (!this.moved && !this.masks) return this.notes.join(" ");
     if (this.moved) return words.say("noteMoved", { D: words.number(this.most) });
     return words.say(this.additive ? "noteAdditive" : "noteLoose", { K: words.number(this.threshold) });
   }

@@ -1,6 +1,6 @@
 // What is shown, as an address: /table/ID?lang=.. names the table, and what stands after '#' the view of it. A link
-// brings anyone to the same view; the server sees the table and the language alone. The address says the time that is
-// shown, so that it shows the same numbers when a newer time is published; without one it means the newest.
+// brings anyone to the same view; the server sees the table and the language alone. The address says the time or the
+// times that are shown, so that it shows the same numbers when a newer time is published; without one it means the newest.
 
 const list = (text) => (text ? text.split(",").map(decodeURIComponent) : []);
 const joined = (codes) => codes.map(encodeURIComponent).join(",");
@@ -21,6 +21,7 @@ export function read({ hash, search = "", pathname = "/" }) {
   for (const [name, usual] of Object.entries(PLAIN)) state[name] = said.get(name) ?? usual;
   if (state.measure === "share") state.measure = "percent"; // as links of an earlier version say
   state.range = said.get("range") === "1";
+  state.about = said.get("about") === "1"; // leads to the explanation, once
   state.across = said.get("across") === "1";
   state.zeros = said.get("zeros") !== "0";
   for (const [name, value] of said) {
@@ -53,7 +54,8 @@ export function write(state, release) {
   for (const [name, { level, code }] of Object.entries(state.within))
     said.set(`in.${name}`, `${release.level(name, level).code}:${code}`);
   for (const [code, values] of Object.entries(state.only)) said.set(`only.${code}`, joined(values));
-  for (const [code, value] of Object.entries(state.pick)) said.set(`pick.${code}`, value);
+  for (const [code, value] of Object.entries(state.pick)) if (!state.times || code !== release.time) said.set(`pick.${code}`, value);
+  if (state.times) said.set(`only.${release.time}`, joined(state.times));
   for (const [name, usual] of Object.entries(PLAIN)) if (state[name] !== usual) said.set(name, state[name]);
   if (state.range) said.set("range", "1");
   if (state.across) said.set("across", "1");

@@ -11,18 +11,26 @@ const FORMATS = [
   ["json-stat2", "JSON-stat"],
 ];
 
-export function showTake(place, { table, meta, selection, cells, most, words, fail, measure, release }) {
+let follow = () => {};
+
+export function showTake(place, { table, meta, selection, cells, most, words, fail, measure, release, shown }) {
   const { say } = words;
-  const tooMany = cells > most;
-  const asked = (format) => api.request(table.id, selection.list(), words.lang, format, measure);
+  // The files have what the view shows; before that is known, everything that is chosen.
+  const { from, list, summed, set, ...own } = shown.set ? shown : { from: table, list: selection.list(), summed: [], measure };
+  const n = list.reduce((product, { code, values }) => product * (values ?? meta.dimension(code).codes).length, 1);
+  const tooMany = n > most;
+  const asked = (format) => api.request(from.id, list, words.lang, format, own.measure);
   const files = FORMATS.map(([format, name]) => {
     const wanted = asked(format);
-    const named = `${table.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
+    const named = `${from.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
     const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: named };
     if (wanted.body || format === "csv") attributes.onclick = (event) => (event.preventDefault(), save(wanted));
     if (tooMany) return el("li", {}, el("span", { class: "file off", "aria-disabled": "true", role: "link" }, name));
     return el("li", {}, el("a", attributes, name));
   });
+  if (summed.length)
+    files.unshift(el("li", {}, el("button", { type: "button", id: "get-sum", class: "file", onclick: () => hand(written(), `${from.id.replaceAll(":", ".")}.csv`) }, say("sumFile"))));
+  const hints = [summed.length ? say("parts") : n < cells ? say("onlyShown") : "", say("csvNotes")];
   place.hidden = false;
   const program = asked("json-stat2");
   const docs = el("a", { href: "/api/v2/openapi.json" }, "OpenAPI");
@@ -36,9 +44,10 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
       el(
         "div",
         {},
-        el("h3", {}, `${say("downloads")} · ${words.count("cells", cells)}`),
-        tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(cells), most: words.number(most) })) : null,
+        el("h3", {}, `${say("downloads")} · ${words.count("cells", n)}`),
+        tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(n), most: words.number(most) })) : null,
         el("ul", { class: "files" }, files),
+        tooMany ? null : el("p", { class: "hint", id: "files-hint" }, hints.filter(Boolean).join(" ")),
       ),
       el("div", {}, el("h3", { id: "link-name" }, say("link")), copied("link", location.href)),
     ),
@@ -56,11 +65,16 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
     copied("embed", embedding()),
   );
 
+  follow = () => {
+    const now = { link: location.href, cite: citation(), embed: embedding() };
+    for (const [name, text] of Object.entries(now)) document.getElementById(`${name}-text`).value = text;
+  };
+
   /** Lines that fetch the same table, to be pasted. */
   function snippets() {
     const address = `${new URL(asked("csv").address, location.href).href}&outputFormatParams=UseCodes`;
     // Codes are text: read as numbers, 0101 would become 101.
-    const columns = (as) => meta.dimensions.map(({ code }) => as(JSON.stringify(code))).join(", ");
+    const columns = (as) => list.map(({ code }) => as(JSON.stringify(code))).join(", ");
     const written = {
       Python: `import polars as pl\nfrom urllib.request import urlopen\n\ncodes = [${columns((code) => code)}]\ntable = pl.read_csv(urlopen("${address}").read(), schema_overrides=dict.fromkeys(codes, pl.String))`,
       R: `table <- read.csv("${address}", check.names = FALSE, colClasses = c(${columns((code) => `${code} = "character"`)}))`,
@@ -107,20 +121,32 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
   async function save(wanted) {
     try {
       const { content, name } = await api.file(wanted);
-      // Excel reads a csv file as UTF-8 only behind this mark.
-      const address = URL.createObjectURL(name.endsWith(".csv") ? new Blob(["\ufeff", content]) : content);
-      el("a", { href: address, download: name }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+      hand(content, name);
     } catch (problem) {
       fail(problem);
     }
   }
+
+  function hand(content, name) {
+    // Excel reads a csv file as UTF-8 only behind this mark.
+    const address = URL.createObjectURL(name.endsWith(".csv") ? new Blob(["\ufeff", content]) : content);
+    el("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  /** The sums that are shown, as csv: the page has added them up, so no address gives them. */
+  function written() {
+    const quoted = (one) => (typeof one === "number" || one === null ? (one ?? "") : `"${one.replaceAll('"', '""')}"`);
+    const added = summed.map((code) => selection.codes(code).map((one) => meta.dimension(code).name(one)).join(" + "));
+    const head = [...set.dimensions.map(({ label }) => label), ...summed.map((code) => meta.dimension(code).label), own.measure.heading];
+    const rows = set.rows().map((row) => [...row.slice(0, -1), ...added, row.at(-1) === null ? null : Number(row.at(-1).toFixed(3))]);
+    return [head, ...rows].map((row) => `${row.map(quoted).join(",")}\n`).join("");
+  }
 }
 
-/** The link and the way to the full page follow the address when the view changes a little. */
+/** What is copied and the way to the full page follow the address when the view changes a little. */
 export function followLink() {
-  const field = document.getElementById("link-text");
-  if (field) field.value = location.href;
+  follow();
   const full = document.querySelector(".full-page a");
   if (full) full.href = fullPage();
 }
