@@ -20,6 +20,7 @@ from ilba import notebook
 from ilba.data.columns import AREAS, ColumnFacts, as_codes, facts_of, few, few_text
 from ilba.data.csvfiles import guessed, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
+from ilba.data.letters import folded_in
 from ilba.data.reading import (
     LABELLED,
     STATISTICAL,
@@ -550,12 +551,9 @@ def _related(one: FileFacts) -> FileFacts:
     candidates = [c for c in one.columns if c.kind in kinds and c.values > 1 and not c.is_hollow][:40]
     width = {c.name: c.pad for c in candidates}
     numbers = {
-        c.name: one.frame[c.name]
-        .str.strip_chars()
-        .str.to_lowercase()
-        .str.zfill(width[c.name])
-        .rank("dense")
-        .cast(pl.Int64)
+        c.name: one.frame.select(
+            folded_in(pl.col(c.name).str.strip_chars()).str.zfill(width[c.name]).rank("dense").cast(pl.Int64)
+        ).to_series()
         for c in candidates
     }
     sizes = {name: int(column.max() or 0) for name, column in numbers.items()}  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ilba.data.recipe import matching_case
 from ilba.errors import InputError, listing, some
 from ilba.publication.codelists import DeclaredLists
 from ilba.tables.engine import AnyFinestTable
@@ -136,7 +137,6 @@ def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> s
     shorter = {code.lstrip("0") for code in listed}
     if codes & shorter:
         return " The data has no leading zeros. Write pad in the recipe of the column."
-    for case in ("lower", "upper"):
-        if any(getattr(code, case)() in listed for code in codes):
-            return f" In {case} case they match: write recipe.{column} = {{case = {case!r}}}."
+    if case := matching_case(codes, listed):
+        return f" In {case[:5]} case they match: write recipe.{column} = {{case = {case!r}}}."
     return " Name another column or property with code = '..'; `ilba inspect` shows what matches."

@@ -315,8 +315,8 @@ class _Proposal:
         if column.kind == "age":
             return missing | {"width": 5, "top": 85}
         steps: dict[str, Any] = missing
-        if column.case or column.recode:
-            steps["case"] = "lower"
+        if column.case:
+            steps["case"] = column.case
         if pad:
             steps["pad"] = pad
         if column.recode:
