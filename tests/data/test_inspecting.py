@@ -302,10 +302,10 @@ def test_turkish_spellings_that_differ_by_the_capital_of_an_i_are_nearly_the_sam
     words = ["KADIN", "Kadın", "kadın", "Erkek", "ERKEK", "BİLİNMİYOR", "Belirtilmemiş"]
     sex = facts_of(pl.Series("cinsiyet", words * 20))
     assert sex.alike == (("ERKEK", "Erkek"), ("KADIN", "Kadın", "kadın"))
-    assert (sex.values, sex.case, sex.spellings) == (2, "lower-tr", ("BİLİNMİYOR", "Belirtilmemiş"))
-    assert (
-        facts_of(pl.Series("x", ["EVLI", "Evli", "ÇIRAK", "ÇİRKİN"] * 20)).case == "lower"
-    )  # in capitals without dots
+    blanks = facts_of(pl.Series("cinsiyet", [f"KADIN{' ' * n}" for n in range(9)] + ["Kadın", "x"] * 9))
+    assert "'KADIN'/'Kadın'/'KADIN '" in "".join(blanks.remarks(5))
+    assert (sex.values, sex.case, sex.spellings) == (2, "lower-tr", ("Belirtilmemiş", "BİLİNMİYOR"))
+    assert facts_of(pl.Series("x", ["EVLI", "Evli", "DİN", "Kır"] * 20)).case == "lower"  # capitals without dots
     assert facts_of(pl.Series("x", ["k", "KADIN", "Kadın", "e", "Erkek"] * 20)).recode == {"kadın": "k", "erkek": "e"}
     assert facts_of(pl.Series("x", ["Irak", "IRAK", "Wien"] * 20)).case == "lower"
 

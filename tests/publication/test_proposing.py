@@ -12,6 +12,7 @@ import xlsxwriter
 import ilba
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
+from support.commands import run
 
 
 def proposed(folder):
@@ -472,3 +473,21 @@ def test_the_error_of_a_recode_file_that_is_not_utf8_names_a_place_that_mends_it
         counted(Prepared(tmp_path))
     (tmp_path / "publication.toml").write_text(text + entry.replace('.csv"', '.csv", encoding = "cp1250"'), "utf-8")
     assert counted(Prepared(tmp_path))[0].frame["town"].to_list() == ["Bled", "Tržič"]
+
+
+def test_a_declared_encoding_is_used_for_files_that_are_not_utf_8_and_is_written_down(tmp_path):
+    rows = "".join(f"{'şı'[n % 2]};{'km'[n % 3 % 2]}\n" for n in range(90))
+    (tmp_path / "p.csv").write_bytes(f"İlçe;sex\n{rows}".encode("iso8859-9"))
+    (tmp_path / "codes.csv").write_text("kod;ad\nş;Şuhut\nı;Işık\nx;İhsaniye\n", "utf-8")
+    told = run("inspect", "p.csv", "codes.csv", "--encoding", "latin5", cwd=tmp_path).stdout
+    assert "in iso8859-9, 90 records" in told
+    assert "in utf-8, 3 records" in told
+    run("init", "p.csv", "codes.csv", "--encoding", "latin5", cwd=tmp_path)
+    text = (tmp_path / "publication.toml").read_text("utf-8")
+    assert 'encoding = "iso8859-9"\n' in text
+    assert proposed(tmp_path)["codes"]["İlçe"] == {
+        "file": "codes.csv", "separator": ";", "code": "kod", "label": {"en": "ad"}
+    }  # fmt: skip
+    counted(Prepared(tmp_path))
+    with pytest.raises(ilba.InputError, match="is not CP949"):
+        ilba.init(tmp_path / "p.csv", out=tmp_path / "q.toml", encoding="cp949")

@@ -122,7 +122,7 @@ class ColumnFacts:
         if self.is_hollow:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
-            groups = ("/".join(map(repr, group[:4])) for group in self.alike)
+            groups = ("/".join(map(repr, _differing(group)[:4])) for group in self.alike)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records")
@@ -139,6 +139,17 @@ class ColumnFacts:
         if self.label:
             said.append(f"called {self.label!r}")
         return said
+
+
+def _differing(group: Iterable[str]) -> list[str]:
+    """Spellings, first those that differ by more than blanks around them.
+
+    >>> _differing(["F", "F ", " F", "f"])
+    ['F', 'f', 'F ', ' F']
+    """
+    first: dict[str, str] = {}
+    again = [text for text in group if first.setdefault(text.strip(), text) != text]
+    return [*first.values(), *again]
 
 
 def few(number: int, K: int) -> str | int:

@@ -33,7 +33,9 @@ _MAX_KEYS = 3
 """the most keys of a table that is proposed"""
 
 
-def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
+def init(
+    *paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "", encoding: str = ""
+) -> Path:
     """Inspect files and write a publication file that proposes how to publish them.
 
     Parameters
@@ -48,6 +50,8 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         A name for the people in the records. Left out, the name of the file.
     wave : str, default ""
         The name of this count of the population.
+    encoding : str, default ""
+        The encoding of csv files that are not UTF-8 or UTF-16, such as "cp1254". Left out, it is guessed.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         target = target / NAME
     if target.exists():
         raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
-    found = inspect(*paths, mask_thr=mask_thr)
+    found = inspect(*paths, mask_thr=mask_thr, encoding=encoding)
     unread = {one.path: f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"}
     if found.records is None:
         raise InputError(f"none of these files has records. {listing(unread.values(), 3)}".rstrip())
@@ -83,7 +87,7 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
             f"identifier, a date or constant. See `ilba inspect`."
         )
-    proposal = _Proposal(found, target, mask_thr, population, wave)
+    proposal = _Proposal(found, target, mask_thr, population, wave, is_guess=not encoding)
     text = proposal.text()
     entries = _strings(tomllib.loads(text))
     idle = [str(one) for one in map(Path, paths) if one.is_file() and proposal.place(str(one)) not in entries]
@@ -173,8 +177,10 @@ def _name(key: str) -> str:
 class _Proposal:
     """A proposal, part by part."""
 
-    def __init__(self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str) -> None:
-        self.found, self.folder, self.mask_thr = found, target.parent, mask_thr
+    def __init__(
+        self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str, *, is_guess: bool
+    ) -> None:
+        self.found, self.folder, self.mask_thr, self.is_guess = found, target.parent, mask_thr, is_guess
         self.own = "" if target.name == NAME else f"{target.stem}-"
         """a prefix of folder names, if there may be several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
@@ -506,7 +512,8 @@ class _Proposal:
         source = self.source
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
-            lines.append(f"encoding = {_toml(source.reading.encoding)}     # {_GUESS}")
+            guess = f"     # {_GUESS}" if self.is_guess else ""
+            lines.append(f"encoding = {_toml(source.reading.encoding)}{guess}")
         if source.reading.separator not in ("", ","):
             lines.append(f"separator = {_toml(source.reading.separator)}")
         if source.decimal == ",":
@@ -533,7 +540,7 @@ class _Proposal:
         lines = []
         if codes:
             lines += ["# Code lists: every code that can occur, not only those of this data.", "[codes]"]
-            if any("encoding" in entry for entry in codes.values()):
+            if self.is_guess and any("encoding" in entry for entry in codes.values()):
                 lines.append(f"# The encoding is {_GUESS}.")
             lines += [f"{_name(name)} = {_toml(entry)}" for name, entry in codes.items()] + [""]
         used: Sequence[str] = [c for h in self.hierarchies.values() for c in h]
