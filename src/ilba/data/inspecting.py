@@ -629,7 +629,8 @@ def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], 
         chains.append(tuple(chain))
     taken: set[str] = set()
     apart = []
-    for whole in sorted(chains, key=len, reverse=True):
+    known = {match.column for match in matches}
+    for whole in sorted(chains, key=lambda chain: (len(chain), chain[-1] in known), reverse=True):
         rest = tuple(name for name in whole if name not in taken)
         taken |= set(rest)
         if len(rest) > 1:

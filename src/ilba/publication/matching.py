@@ -56,7 +56,8 @@ def matched(lists: DeclaredLists, maps: Mapping[str, Any], finest: AnyFinestTabl
         listed = set(lists.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
         match = _match(lists, column, "the code list", entry.file, codes[column], listed)
         own = {level: codes[level] - codes[column] for level in lists.levels(column) if level != column}
-        here = {level: tuple(sorted(listed & others)) for level, others in own.items()}
+        here = {level: _strays(listed, others, codes[column], entry.pad) for level, others in own.items()}
+        _require_zeros(lists, column, codes)
         for level, strays in here.items():
             if 2 * len(strays) > len(own[level]):
                 raise InputError(_of_all_levels(lists, column, entry.file, level, strays))
@@ -101,6 +102,26 @@ def _orphans(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -
             f"codes.{column}: no parent in {entry.parent!r} of {entry.file!r} is a code of {upper!r}: {shown}. {cure}"
         )
     return tuple(sorted(parents - known))
+
+
+def _strays(listed: set[str], others: set[str], own: set[str], pad: int | None) -> tuple[str, ...]:
+    """The codes of another level in a list, also those that `pad` made as long as the codes of this one."""
+    plain = {one.lstrip("0") for one in others}
+    padded = {one for one in listed - own if len(one) == pad and one.startswith("0") and one.lstrip("0") in plain}
+    return tuple(sorted(listed & others | padded))
+
+
+def _require_zeros(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -> None:
+    """Refuse a list of all levels whose upper codes lost the zeros that the data has: they would be other areas."""
+    for level in lists.levels_above(column) if lists.said.codes[column].parent else ():
+        listed = set(lists.labels.filter(pl.col("variable") == level)["code"].drop_nulls())
+        plain = {one.lstrip("0") for one in listed - codes[level]}
+        lost = {one for one in codes[level] - listed if one.lstrip("0") in plain}
+        if lost and level not in lists.said.codes:
+            raise InputError(
+                f"codes.{column}: {lists.said.codes[column].file!r} has codes of {level!r} without leading zeros: "
+                f"{listing(sorted(lost), 5)}. Write recipe.{level} = {{pad = {max(map(len, lost))}}}."
+            )
 
 
 def _of_all_levels(lists: DeclaredLists, column: str, file: str, level: str, strays: Sequence[str]) -> str:
