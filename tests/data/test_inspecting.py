@@ -296,3 +296,23 @@ def test_init_prints_the_values_that_a_proposed_recode_merges(tmp_path):
 def test_portuguese_and_spanish_words_for_missing_values_are_known():
     words = ["s/d", "Ignorado", "ignorada", "Sin datos", "SEM DADOS"]
     assert facts_of(pl.Series("x", [*words, "a", "b"] * 20)).spellings == tuple(sorted(words))
+
+
+def test_turkish_spellings_that_differ_by_the_capital_of_an_i_are_nearly_the_same():
+    words = ["KADIN", "Kadın", "kadın", "Erkek", "ERKEK", "BİLİNMİYOR", "Belirtilmemiş"]
+    sex = facts_of(pl.Series("cinsiyet", words * 20))
+    assert sex.alike == (("ERKEK", "Erkek"), ("KADIN", "Kadın", "kadın"))
+    blanks = facts_of(pl.Series("cinsiyet", [f"KADIN{' ' * n}" for n in range(9)] + ["Kadın", "x"] * 9))
+    assert "'KADIN'/'Kadın'/'KADIN '" in "".join(blanks.remarks(5))
+    assert (sex.values, sex.case, sex.spellings) == (2, "lower-tr", ("Belirtilmemiş", "BİLİNMİYOR"))
+    assert facts_of(pl.Series("x", ["EVLI", "Evli", "DİN", "Kır"] * 20)).case == "lower"  # capitals without dots
+    assert facts_of(pl.Series("x", ["k", "KADIN", "Kadın", "e", "Erkek"] * 20)).recode == {"kadın": "k", "erkek": "e"}
+    assert facts_of(pl.Series("x", ["Irak", "IRAK", "Wien"] * 20)).case == "lower"
+
+
+def test_names_in_turkish_capitals_are_names_of_their_codes(tmp_path):
+    towns = [("1", "Dinar"), ("2", "Sandıklı"), ("3", "İhsaniye")]
+    upper = str.maketrans({"i": "İ", "ı": "I"})
+    rows = [(code, name.translate(upper).upper() if n % 3 else name) for n in range(40) for code, name in towns]
+    pl.DataFrame(rows, schema=["code", "name"], orient="row").write_csv(tmp_path / "p.csv")
+    assert ilba.inspect(tmp_path / "p.csv").records.same == (("code", "name"),)

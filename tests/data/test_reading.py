@@ -18,6 +18,7 @@ TEXTS = {
     "cp949": "도시;성별\n서울;여\n",
     "cp1252": "Ort;Geschl\nKöln – Süd;f\n",
     "cp1250": "gmina;płeć\nŁódź;k\n",
+    "cp1254": "İlçe;Öğrenim\nŞuhut;ilköğretim\n",
 }
 
 
@@ -43,6 +44,11 @@ def test_a_csv_in_a_declared_encoding_is_read(encoding, packed, tmp_path, secret
 def test_bytes_that_windows_has_no_letters_for_are_latin_1(tmp_path):
     (tmp_path / "p.csv").write_bytes(b"a,b\n\xe9\x81,x\n")
     assert guessed(tmp_path / "p.csv") == "latin-1"
+
+
+def test_letters_of_icelandic_are_not_taken_for_turkish(tmp_path):
+    (tmp_path / "p.csv").write_bytes("Landshluti;Kyn\nSuðurland;karl\nHöfuðborgarsvæðið;Þórður\n".encode("cp1252"))
+    assert guessed(tmp_path / "p.csv") == "cp1252"
 
 
 @pytest.mark.parametrize("separator", [";", "|", "tab", "^"])

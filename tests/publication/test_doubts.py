@@ -64,7 +64,11 @@ def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
 
 @pytest.mark.parametrize(
     ("codes", "cure"),
-    [(["01", "1", "02"], "AGS = {pad = 2}"), (["a", "A", "b"], 'AGS = {case = "lower"}')],
+    [
+        (["01", "1", "02"], "AGS = {pad = 2}"),
+        (["a", "A", "b"], 'AGS = {case = "lower"}'),
+        (["ADIYAMAN", "Adıyaman", "Bolu"], 'AGS = {case = "lower-tr"}'),
+    ],
 )
 def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes, cure):
     pl.DataFrame({"AGS": codes * 40, "sex": ["f", "m", "f"] * 40}).write_csv(folder / "p.csv")
@@ -72,6 +76,14 @@ def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes,
     assert "nearly the same" in doubt
     assert cure in doubt
     assert asked(folder, more=f"[recipe]\n{cure}") == []
+
+
+def test_codes_that_a_lower_case_of_another_language_left_apart_are_named_with_their_cure(folder):
+    pl.DataFrame({"AGS": ["101"] * 120, "sex": ["KADIN", "Kadın", "ERKEK"] * 40}).write_csv(folder / "p.csv")
+    (doubt,) = asked(folder, more='[recipe]\nsex = {case = "lower"}')
+    assert "'kadin'/'kadın'" in doubt
+    assert 'sex = {case = "lower-tr"}' in doubt
+    assert asked(folder, more='[recipe]\nsex = {case = "lower-tr"}') == []
 
 
 def test_a_missing_value_that_was_padded_like_a_code_is_named_with_its_cure(folder):

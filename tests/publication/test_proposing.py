@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 
 import polars as pl
@@ -12,6 +13,7 @@ import xlsxwriter
 import ilba
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
+from support.commands import run
 
 
 def proposed(folder):
@@ -472,3 +474,108 @@ def test_the_error_of_a_recode_file_that_is_not_utf8_names_a_place_that_mends_it
         counted(Prepared(tmp_path))
     (tmp_path / "publication.toml").write_text(text + entry.replace('.csv"', '.csv", encoding = "cp1250"'), "utf-8")
     assert counted(Prepared(tmp_path))[0].frame["town"].to_list() == ["Bled", "Tržič"]
+
+
+def test_a_declared_encoding_is_used_for_files_that_are_not_utf_8_and_is_written_down(tmp_path):
+    rows = "".join(f"{'şı'[n % 2]};{'km'[n % 3 % 2]}\n" for n in range(90))
+    (tmp_path / "p.csv").write_bytes(f"İlçe;sex\n{rows}".encode("iso8859-9"))
+    (tmp_path / "codes.csv").write_text("kod;ad\nş;Şuhut\nı;Işık\nx;İhsaniye\n", "utf-8")
+    told = run("inspect", "p.csv", "codes.csv", "--encoding", "latin5", cwd=tmp_path).stdout
+    assert "in iso8859-9, 90 records" in told
+    assert "in utf-8, 3 records" in told
+    run("init", "p.csv", "codes.csv", "--encoding", "latin5", cwd=tmp_path)
+    text = (tmp_path / "publication.toml").read_text("utf-8")
+    assert 'encoding = "iso8859-9"\n' in text
+    assert proposed(tmp_path)["codes"]["İlçe"] == {
+        "file": "codes.csv", "separator": ";", "code": "kod", "label": {"en": "ad"}
+    }  # fmt: skip
+    counted(Prepared(tmp_path))
+    with pytest.raises(ilba.InputError, match="is not CP949"):
+        ilba.init(tmp_path / "p.csv", out=tmp_path / "q.toml", encoding="cp949")
+
+
+DISTRICTS = [f"03{district:02d}" for district in range(1, 5)]
+PARTS = [f"{district}{part:03d}" for district in DISTRICTS for part in range(1, 4)]
+
+
+def of_all_levels(folder, *, zeros):
+    """Records with two levels, a list of three levels with repeating names, and a map without zeros."""
+    rows = [(part[:4], part, "fm"[n % 3 % 2]) for n in range(30) for part in PARTS]
+    pl.DataFrame(rows, ["ilce", "mahalle", "sex"], orient="row").write_csv(folder / "p.csv")
+    listed = [("03", "Afyon", ""), *((one, f"District {one}", "03") for one in DISTRICTS)]
+    listed += [(part, f"Part {part[4:]}", part[:4]) for part in PARTS]
+    frame = pl.DataFrame(listed, ["Kod", "Ad", "Üst kod"], orient="row")
+    lost = pl.col("Kod", "Üst kod").str.strip_chars_start("0")
+    (frame if zeros else frame.with_columns(lost)).write_csv(folder / "codes.csv")
+    point = {"type": "Point", "coordinates": [1, 2]}
+    shapes = [{"type": "Feature", "properties": {"id": int(one)}, "geometry": point} for one in PARTS]
+    (folder / "m.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+def test_upper_codes_of_a_list_of_all_levels_are_not_padded_and_a_level_of_the_data_is_not_made_twice(tmp_path, zeros):
+    of_all_levels(tmp_path, zeros=zeros)
+    ilba.init(tmp_path / "p.csv", tmp_path / "codes.csv", tmp_path / "m.geojson", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {"area": ["ilce", "mahalle"]}
+    entry = {"file": "codes.csv", "code": "Kod", "parent": "Üst kod", "label": {"en": "Ad"}}
+    assert plain["codes"] == {"mahalle": entry if zeros else entry | {"pad": 7}}
+    assert plain["maps"] == {"mahalle": {"file": "m.geojson", "code": "id", "pad": 7}}
+    prepared = Prepared(tmp_path)
+    finest, _ = counted(prepared)
+    assert [(one.found, one.extra, one.orphans) for one in prepared.matched(finest)] == [(12, 0, ())] * 2
+    labels = prepared.lists.labels
+    assert labels.filter(variable="ilce").select("code", "label_en").rows() == [(d, f"District {d}") for d in DISTRICTS]
+    assert labels.filter(variable="mahalle").select("code", "parent").rows() == [(part, part[:4]) for part in PARTS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("pad = 7", "also has codes of 'ilce': 0000301, 0000302, 0000303, 0000304.*Write parent = "),
+        ("pad = 7, parent = 'Üst kod'", r"without leading zeros: 0301, .* Write recipe\.ilce = {pad = 4}"),
+    ],
+)
+def test_upper_codes_that_would_be_published_as_other_areas_are_refused(tmp_path, typed, says):
+    of_all_levels(tmp_path, zeros=False)
+    (tmp_path / "publication.toml").write_text(
+        f"""keys = ["sex"]\nsource.file = "p.csv"\nhierarchies.area = ["ilce", "mahalle"]
+        codes.mahalle = {{file = "codes.csv", code = "Kod", {typed}}}""",
+        "utf-8",
+    )
+    prepared = Prepared(tmp_path)
+    with pytest.raises(ilba.InputError, match=says):
+        prepared.matched(counted(prepared)[0])
+
+
+def test_a_level_of_a_list_that_is_coarser_than_those_of_the_data_goes_above_them(tmp_path):
+    rows = [(f"d{n % 12 // 3}", f"t{n % 12}", "fm"[n % 5 % 2]) for n in range(360)]
+    pl.DataFrame(rows, ["district", "town", "sex"], orient="row").write_csv(tmp_path / "p.csv")
+    listed = [(f"t{n}", f"r{n // 6}", f"D{n // 3}", f"k{n % 2}") for n in range(12)]
+    pl.DataFrame(listed, ["code", "region", "kreis", "kind"], orient="row").write_csv(tmp_path / "towns.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.csv", out=tmp_path)
+    assert proposed(tmp_path)["hierarchies"] == {"area": ["region", "district", "town"]}
+
+
+def test_of_two_finest_columns_the_one_that_files_match_is_the_level(tmp_path):
+    rows = [(part[:4], f"{part[:4]}{'ab'[n % 2]}", part, "fm"[n % 3 % 2]) for n in range(40) for part in PARTS]
+    pl.DataFrame(rows, ["ilce", "name", "mahalle", "sex"], orient="row").write_csv(tmp_path / "p.csv")
+    pl.DataFrame({"kod": PARTS, "ad": [f"Part {one}" for one in PARTS]}).write_csv(tmp_path / "codes.csv")
+    assert ilba.inspect(tmp_path / "p.csv", tmp_path / "codes.csv").hierarchies == (("ilce", "mahalle"),)
+
+
+def test_a_file_that_matches_and_is_not_used_is_told_with_what_to_write(tmp_path):
+    # Towns and blocks cross each other, and blocks have more levels above them.
+    rows = [(f"r{n % 3}", f"d{n % 6}", f"b{n % 18}", f"{n % 3}{n % 7}", "fm"[n % 4 % 2]) for n in range(900)]
+    pl.DataFrame(rows, ["region", "district", "block", "town", "sex"], orient="row").write_csv(tmp_path / "p.csv")
+    point = {"type": "Point", "coordinates": [1, 2]}
+    shapes = [
+        {"type": "Feature", "properties": {"id": f"0{n}{m}"}, "geometry": point} for n in range(3) for m in range(7)
+    ]
+    (tmp_path / "m.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    says = (
+        r'match town, which is in no .* write town = {file = "m.geojson", code = "id"} under \[maps\]; town = {pad = 3}'
+    )
+    with pytest.warns(ilba.Notice, match=says):
+        ilba.init(tmp_path / "p.csv", tmp_path / "m.geojson", out=tmp_path)
+    assert not [one for one in proposed(tmp_path)["proposed"] if one.startswith("maps")]

@@ -257,6 +257,19 @@ def test_a_plan_says_that_loops_are_compiled_first_unless_they_are(tmp_path, mon
     assert told not in str(quietly(ilba.plan, tmp_path))
 
 
+def test_a_plan_shows_names_of_tables_with_plain_letters_and_these_can_be_typed(tmp_path, monkeypatch):
+    pl.DataFrame({"town": ["a", "b"] * 60, "öğrenim durumu": ["f", "m", "m"] * 40}).write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    file = tmp_path / "publication.toml"
+    file.write_text(
+        file.read_text("utf-8").replace('# names = ["town.sex"', 'names = ["town.öğrenim durumu"]  # '), "utf-8"
+    )
+    monkeypatch.setattr(planning, "LIMIT", 0)
+    plan = quietly(ilba.plan, tmp_path)
+    assert "1: town.öğrenim durumu" in str(plan)
+    assert plan.to_json()["tables"] == ["town.%C3%B6%C4%9Frenim%20durumu"]
+
+
 @pytest.mark.parametrize(("limit", "slow"), [("SUPPRESSION_LIMIT", 1), ("FIELD_LIMIT", 3)])
 def test_a_plan_leaves_out_what_takes_long_and_says_so(tmp_path, monkeypatch, limit, slow):
     people = pl.DataFrame({"town": ["a", "b", "c"] * 40, "sex": ["f", "m"] * 60, "job": ["x", "y", "z", "z"] * 30})

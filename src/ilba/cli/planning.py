@@ -12,17 +12,22 @@ import click
 from ilba.cli.words import ProgressBar, called, commands, engines, example, json_option, print_json, session_of
 from ilba.errors import Notice, UnsafeRelease, listing
 
+_encoding = click.option(
+    "--encoding", default="", help="Encoding of csv files that are not UTF-8, such as cp1254 [a guess]."
+)
+
 
 @example("ilba inspect people.csv towns.xlsx towns.gpkg")
 @commands.command("inspect", short_help="Inspect files: columns, problems, matching codes")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
 @click.option("--mask-thr", type=int, default=5, show_default=True, help="Hide numbers of records below K.")
+@_encoding
 @json_option
-def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> None:
+def inspect_command(paths: tuple[str, ...], mask_thr: int, encoding: str, as_json: bool) -> None:
     """Inspect records, code lists and maps: columns, hierarchies, matches (confidential). Writes nothing."""
     from ilba.data.inspecting import inspect
 
-    found = inspect(*paths, mask_thr=mask_thr)
+    found = inspect(*paths, mask_thr=mask_thr, encoding=encoding)
     if as_json:
         print_json(found.to_json())
     else:
@@ -39,13 +44,16 @@ def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> Non
 @click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
 @click.option("--population", default="", help="A name for the people in the records [the name of the file].")
 @click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
+@_encoding
 @json_option
-def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, as_json: bool) -> None:
+def init_command(
+    paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, encoding: str, as_json: bool
+) -> None:
     """Inspect files and propose a publication: one commented file to edit and keep."""
     from ilba.publication.file import load
     from ilba.publication.proposing import init, recodes
 
-    file = init(*paths, out=out, mask_thr=mask_thr, population=population, wave=wave)
+    file = init(*paths, out=out, mask_thr=mask_thr, population=population, wave=wave, encoding=encoding)
     said = load(file)
     becomes = recodes(file, said)
     if as_json:

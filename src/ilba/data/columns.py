@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from ilba.data.letters import Case, folded, folded_in, in_case, lower_case
 from ilba.data.missing import SHORT, spells_missing
 from ilba.data.recipe import THOUSANDS, dates_in
 from ilba.errors import listing
@@ -26,16 +27,17 @@ TOTALS = frozenset(
         *("suma", "ogółem", "celkem", "yhteensä", "summa", "i alt", "всего", "итого", "합계", "총계", "合計", "総数"),
         *("gesamtergebnis", "total général", "total general", "total geral", "totale generale", "totale complessivo"),
         *("eindtotaal", "suma końcowa", "celkový součet", "totalsumma", "总计", "総計", "총합계"),
+        *("toplam", "genel toplam"),
     ]
 )
-"""names of a line of totals, in lower case"""
+"""names of a line of totals, folded"""
 _AGES = re.compile(
-    r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|et[aà]|idade)([^a-z]|$)|나이|연령", re.IGNORECASE
+    r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|et[aà]|idade|yaş)([^a-z]|$)|나이|연령", re.IGNORECASE
 )
 AREAS = re.compile(
     r"(^|[^a-z])(area|region|town|city|county|district|municipality|province|state|parish|ward|place|geo\w*|nuts\w*|lau\w*|la\d)"
     r"([^a-z]|$)|gemeinde|kreis|^ags$|bundesland|ortsteil|commune|canton|depart|insee|gemeente|wijk|buurt|comune|provinc"
-    r"|municipi|gmina|powiat|kommun|kunta|maakunta|시도|시군구|읍면동|행정|지역",
+    r"|municipi|gmina|powiat|kommun|kunta|maakunta|il[cç]e|mahalle|시도|시군구|읍면동|행정|지역",
     re.IGNORECASE,
 )
 """names of area columns"""
@@ -76,8 +78,8 @@ class ColumnFacts:
     """values that are nearly the same: blanks, case, leading zeros, abbreviations"""
     pad: int = 0
     """the length at which leading zeros make values equal"""
-    case: bool = False
-    """whether values differ only by case"""
+    case: Literal["", Case] = ""
+    """the case that makes values equal"""
     date: str | list[str] = ""
     """how dates are written, or several forms"""
     comma: bool = False
@@ -120,7 +122,7 @@ class ColumnFacts:
         if self.is_hollow:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
-            groups = ("/".join(map(repr, group[:4])) for group in self.alike)
+            groups = ("/".join(map(repr, _differing(group)[:4])) for group in self.alike)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records")
@@ -137,6 +139,17 @@ class ColumnFacts:
         if self.label:
             said.append(f"called {self.label!r}")
         return said
+
+
+def _differing(group: Iterable[str]) -> list[str]:
+    """Spellings, first those that differ by more than blanks around them.
+
+    >>> _differing(["F", "F ", " F", "f"])
+    ['F', 'f', 'F ', ' F']
+    """
+    first: dict[str, str] = {}
+    again = [text for text in group if first.setdefault(text.strip(), text) != text]
+    return [*first.values(), *again]
 
 
 def few(number: int, K: int) -> str | int:
@@ -163,7 +176,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     if 2 * int(others.str.contains(r"^[A-Z]{2}$").sum()) <= len(others):  # else NR is Nauru, and ND North Dakota
         is_missing |= pl.col("trimmed").is_in(list(SHORT))
     absent = trimmed.filter(is_missing)
-    is_total = pl.col("trimmed").str.to_lowercase().is_in(list(TOTALS))
+    is_total = folded_in(pl.col("trimmed")).is_in(list(TOTALS))
     there = trimmed.filter(~is_missing)
     sums = there.filter(is_total)
     if sums.height < there.height and int(sums["records"].sum()) <= 0.05 * len(column):
@@ -191,8 +204,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
     if kind not in ("category", "code", "number", "text") or values.height > 20_000 or kind == "text":
         return facts
-    groups, pad, case, recode = _alike(there)
-    different = len({_same(one, pad) for one in values["trimmed"]} - set(recode)) if groups else values.height
+    groups, different, pad, case, recode = _alike(there)
     if kind == "number" and different <= _MOST_CATEGORIES and pad:
         kind = "category"
     return ColumnFacts(
@@ -293,12 +305,10 @@ def _date_of(values: pl.Series) -> str | list[str]:
     return next((form for form in _MONTH_FIRST if dates_in(all_of, form).null_count() <= enough), "")
 
 
-def _same(value: str, pad: int) -> str:
-    return value.casefold().zfill(pad) if pad else value.casefold()
-
-
-def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool, dict[str, str]]:
-    """Groups of values that are nearly the same; the width of codes; whether case differs; abbreviations."""
+def _alike(
+    there: pl.DataFrame,
+) -> tuple[tuple[tuple[str, ...], ...], int, int, Literal["", Case], dict[str, str]]:
+    """Groups of values that are nearly the same; how many values differ; the width of codes; case; abbreviations."""
     texts = there["trimmed"].to_list()
     digits = [text for text in texts if text.isdecimal()]
     widths = {len(text) for text in digits}
@@ -306,13 +316,14 @@ def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool,
     pad = max(widths) if len(digits) == len(texts) and len(widths) > 1 and padded else 0
     groups: dict[str, set[str]] = defaultdict(set)
     for raw, text in there.select("value", "trimmed").iter_rows():
-        groups[_same(text, pad)].add(raw)
-    recode = _abbreviations(groups)
+        groups[folded(text).zfill(pad)].add(raw)
+    case = lower_case(there["trimmed"])
+    recode = _abbreviations(in_case(there["trimmed"], case).unique().sort())
     for word, short in recode.items():
-        groups[short] |= groups.pop(word)
-    case = any(len({text.strip() for text in group}) > 1 for group in groups.values()) and not pad
+        groups[folded(short)] |= groups.pop(folded(word), set())
+    differ = any(len({text.strip() for text in group}) > 1 for group in groups.values()) and not pad
     found = tuple(sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1))
-    return found, pad, case, recode
+    return found, len(groups), pad, case if differ else "", recode
 
 
 def _first_letters(codes: set[str], words: list[str]) -> dict[str, str]:

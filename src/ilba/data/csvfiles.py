@@ -35,6 +35,10 @@ _MARKS = {
 }
 _CENTRAL = re.compile(rb"[A-Za-z\x80-\xff][\xb3\xb9\xbf][a-z]")
 """inside a word of cp1250 ł, ą or ż; cp1252 has the signs ³, ¹ and ¿ there"""
+_TURKISH = "ĞİŞğış".encode("cp1254")
+"""where Turkish has these letters, cp1252 has those of Icelandic, ÐÝÞðýþ"""
+_NOT_TURKISH = bytes(byte for byte in range(192, 256) if byte not in "ÇĞİÖŞÜÂÎÛçğıöşüâîû×÷".encode("cp1254"))
+"""letters of other languages that cp1252 has, such as á é í ó ú æ of Icelandic"""
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -90,7 +94,7 @@ def known_encoding(name: str) -> str:
     try:
         return codecs.lookup(name or "utf-8").name
     except LookupError:
-        usual = ("utf-8", "utf-16", "cp949", "cp1252", "cp1250", "latin-1")
+        usual = ("utf-8", "utf-16", "cp949", "cp1252", "cp1250", "cp1254", "latin-1")
         raise InputError(
             f"encoding={name!r} is not known.{nearest(name, usual)} Usual ones are {listing(usual)}."
         ) from None
@@ -151,10 +155,11 @@ def guessed(file: Path) -> str:
 def _of_letters(content: bytes) -> str:
     if _looks_korean(content):
         return "cp949"
-    for name in ("cp1250", "cp1252") if _CENTRAL.search(content) else ("cp1252", "cp1250"):
+    others = ["cp1254"] if _looks_turkish(content) else []
+    for name in (*others, *(("cp1250", "cp1252") if _CENTRAL.search(content) else ("cp1252", "cp1250"))):
         try:
             content.decode(name)
-        except UnicodeDecodeError:  # in both, five bytes have no letter; in Latin-1 every byte has one
+        except UnicodeDecodeError:  # in each, five or more bytes have no letter; in Latin-1 every byte has one
             continue
         return name
     return "latin-1"
@@ -219,6 +224,12 @@ def _looks_korean(content: bytes) -> bool:
     return bool(letters) and all("가" <= letter <= "힣" for letter in letters)
 
 
+def _looks_turkish(content: bytes) -> bool:
+    """Whether this may be CP1254: then it has letters of Turkish, and hardly any of other languages."""
+    own, strange = (len(content) - len(content.translate(None, letters)) for letters in (_TURKISH, _NOT_TURKISH))
+    return own > 20 * strange
+
+
 def _opened(file: Path) -> Any:
     return gzip.open(file) if file.suffix.lower() == ".gz" else file.open("rb")
 
@@ -232,7 +243,7 @@ def _content(file: Path) -> bytes:
 def read_head(file: Path, encoding: str, size: int = 2**16) -> str:
     """The beginning of a text file."""
     with _opened(file) as begins:
-        return codecs.getincrementaldecoder(encoding)().decode(begins.read(size))
+        return codecs.getincrementaldecoder(encoding)("replace").decode(begins.read(size))
 
 
 def read_tail(file: Path, encoding: str) -> list[str]:

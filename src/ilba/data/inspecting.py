@@ -18,8 +18,9 @@ import polars as pl
 
 from ilba import notebook
 from ilba.data.columns import AREAS, ColumnFacts, as_codes, facts_of, few, few_text
-from ilba.data.csvfiles import guessed, read_head, read_tail
+from ilba.data.csvfiles import guessed, known_encoding, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
+from ilba.data.letters import folded_in
 from ilba.data.reading import (
     LABELLED,
     STATISTICAL,
@@ -250,7 +251,7 @@ class Inspection:
         return notebook.page("Inspection", some(len(self.files), "file"), *parts)
 
 
-def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
+def inspect(*paths: Path_, mask_thr: int = 5, encoding: str = "") -> Inspection:
     """Inspect files: their formats, their columns and how they match. Nothing is written.
 
     Only 200,000 records of a large file are read: the first, or of parquet some from everywhere. Values of a column
@@ -262,6 +263,8 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
         Files of records, code lists and maps, or folders of them.
     mask_thr : int, default 5
         The threshold K.
+    encoding : str, default ""
+        The encoding of csv files that are not UTF-8 or UTF-16, such as "cp1254". Left out, it is guessed.
 
     Returns
     -------
@@ -277,7 +280,8 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
     --------
     >>> ilba.inspect("people.csv", "towns.csv", "towns.geojson")  # doctest: +SKIP
     """
-    sheets = [_looked_at(file) for file in _listed(paths)]
+    declared = known_encoding(encoding) if encoding else ""
+    sheets = [_looked_at(file, declared) for file in _listed(paths)]
     tables = [one for parts in sheets for one in parts if one.columns and one.what == "table"]
     source = max(tables, key=lambda one: (one.records, len(one.columns)), default=None)
     if source is not None:
@@ -335,7 +339,7 @@ def _matching(source: FileFacts | None, sheets: list[FileFacts]) -> tuple[FileFa
     return max(found, key=lambda pair: (pair[1].best, pair[0].records), default=(longest, None))
 
 
-def _looked_at(file: Path) -> list[FileFacts]:
+def _looked_at(file: Path, encoding: str) -> list[FileFacts]:
     """The facts of one file, or of each sheet of a workbook.
 
     If one cannot be read, its facts say why, and the others are still inspected.
@@ -343,7 +347,7 @@ def _looked_at(file: Path) -> list[FileFacts]:
     try:
         if file.is_file() and kind_of(file) in WORKBOOKS:
             return [_table(file, sheet) for sheet in sheets_of(file)]
-        return [_one_file(file)]
+        return [_one_file(file, encoding)]
     except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
         unread = f"{str(file)!r} cannot be read: "
         why = str(problem).removeprefix(unread)
@@ -351,7 +355,7 @@ def _looked_at(file: Path) -> list[FileFacts]:
         return [FileFacts(str(file), "unreadable", f"cannot be read: {why}", problem=error)]
 
 
-def _one_file(file: Path) -> FileFacts:
+def _one_file(file: Path, encoding: str) -> FileFacts:
     """The facts of a file that is not a workbook."""
     if file.suffix.lower() == ".hrc":
         tree = read_hierarchy(file)
@@ -364,25 +368,26 @@ def _one_file(file: Path) -> FileFacts:
         about = f"a map of {some(shapes.properties.height, 'shape')}, {_projection(shapes)}"
         facts = tuple(facts_of(column) for column in shapes.properties.get_columns())
         return FileFacts(str(file), "map", about, shapes.properties.height, columns=facts, frame=shapes.properties)
-    return _table(file)
+    return _table(file, encoding=encoding)
 
 
 def _projection(shapes: Shapes) -> str:
     return "in WGS 84" if shapes.projection == "EPSG:4326" else f"in the projection {shapes.projection[:40]}"
 
 
-def _table(file: Path, sheet: str = "") -> FileFacts:
+def _table(file: Path, sheet: str = "", encoding: str = "") -> FileFacts:
     """A file of columns, or a sheet of a workbook."""
     kind = kind_of(file) if file.is_file() else "parquet"
     reading, said = Reading(), kind
     sheets: tuple[str, ...] = ()
     if kind == "csv":
-        encoding = guessed(file)
+        guess = guessed(file)
+        is_guess = not encoding and not guess.startswith("utf")
+        encoding = guess if guess.startswith("utf") else encoding or guess
         separator, header = _layout(read_head(file, encoding))
         reading = Reading(encoding, "tab" if separator == "\t" else separator, header=header)
         named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator, repr(separator))
-        certain = "" if encoding.startswith("utf") else " (a guess)"
-        said = f"csv with {named} in {encoding}{certain}"
+        said = f"csv with {named} in {encoding}{' (a guess)' if is_guess else ''}"
     elif kind in WORKBOOKS:
         sheets = tuple(sheets_of(file))
         named = f"the sheet {sheet!r} of " if len(sheets) > 1 else ""
@@ -550,12 +555,9 @@ def _related(one: FileFacts) -> FileFacts:
     candidates = [c for c in one.columns if c.kind in kinds and c.values > 1 and not c.is_hollow][:40]
     width = {c.name: c.pad for c in candidates}
     numbers = {
-        c.name: one.frame[c.name]
-        .str.strip_chars()
-        .str.to_lowercase()
-        .str.zfill(width[c.name])
-        .rank("dense")
-        .cast(pl.Int64)
+        c.name: one.frame.select(
+            folded_in(pl.col(c.name).str.strip_chars()).str.zfill(width[c.name]).rank("dense").cast(pl.Int64)
+        ).to_series()
         for c in candidates
     }
     sizes = {name: int(column.max() or 0) for name, column in numbers.items()}  # type: ignore[arg-type]
@@ -627,7 +629,8 @@ def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], 
         chains.append(tuple(chain))
     taken: set[str] = set()
     apart = []
-    for whole in sorted(chains, key=len, reverse=True):
+    known = {match.column for match in matches}
+    for whole in sorted(chains, key=lambda chain: (len(chain), chain[-1] in known), reverse=True):
         rest = tuple(name for name in whole if name not in taken)
         taken |= set(rest)
         if len(rest) > 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ilba.data.letters import folded_in
+
 MISSING = frozenset(
     [
         "NA",
@@ -48,14 +50,14 @@ WORDS = frozenset(
     [
         *("b/d", "brak danych", "nie ustalono", "nie podano", "neuvedeno", "nezjištěno", "keine angabe"),
         *("não informado", "sem informação", "δξ/δα", "s/d", "s/i", "sin datos", "sin dato", "sem dados"),
-        *("ignorado", "ignorada"),
+        *("ignorado", "ignorada", "bilinmiyor", "bilinmeyen", "belirtilmemiş"),
     ]
 )
-"""in lower case: no data, not stated, not found out"""
+"""folded: no data, not stated, not found out, not known"""
 SHORT = frozenset(["NR", "ND", "NK"])
 """not reported, no data, not known: missing, unless most values of the column are codes of two capital letters"""
 
 
 def spells_missing(texts: pl.Expr) -> pl.Expr:
     """Whether texts are usual spellings of a missing value; two capital letters alone are not."""
-    return texts.is_in(list(MISSING)) | texts.str.to_lowercase().is_in(list(WORDS))
+    return texts.is_in(list(MISSING)) | folded_in(texts).is_in(list(WORDS))

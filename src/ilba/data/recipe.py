@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ import polars as pl
 from msgspec import Meta, Struct, field
 
 from ilba.data.csvfiles import other_separator
+from ilba.data.letters import CASES, Case, in_case
 from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
@@ -63,7 +64,7 @@ class ColumnRecipe(Struct, frozen=True):
     )
     trim: Annotated[bool | None, Meta(description="drop blanks around values")] = None
     missing: Annotated[list[str], Meta(description="spellings of a missing value in this column")] = []
-    case: Annotated[Literal["", "lower", "upper"], Meta(description="one case for all letters")] = ""
+    case: Annotated[Literal["", Case], Meta(description="one case for all letters; -tr: Turkish and Azeri")] = ""
     replace: Annotated[dict[str, str], Meta(description="texts inside values and their replacements")] = {}
     split: Annotated[str, Meta(description="the text between the parts of a value")] = ""
     part: Annotated[int | None, Meta(description="with split: which part, 1 is the first")] = None
@@ -303,9 +304,8 @@ class Recipe:
         spellings = [*entry.missing, *(self.missing if raw else ())]
         if spellings:
             steps.append(("missing", lambda texts: texts.set(texts.is_in(spellings).fill_null(False), None)))
-        if entry.case:
-            lower = entry.case == "lower"
-            steps.append(("case", lambda texts: texts.str.to_lowercase() if lower else texts.str.to_uppercase()))
+        if case := entry.case:
+            steps.append(("case", lambda texts: in_case(texts, case)))
         if entry.replace:
             steps.append(("replace", lambda texts: _replaced(texts, entry.replace)))
         if entry.split:
@@ -640,7 +640,13 @@ def _alike(lost: pl.Series, known: pl.Series) -> str:
     longer = {len(text) for text in texts}
     if len(longer) == 1 and (width := longer.pop()) and any(code.zfill(width) in texts for code in codes):
         return f" The file has no leading zeros. Write recode = {{file = .., pad = {width}}}."
-    for case in ("lower", "upper"):
-        if any(getattr(text, case)() in codes for text in texts):
-            return f" In {case} case they match: write case = {case!r}."
-    return ""
+    case = matching_case(texts, codes)
+    return f" In {case[:5]} case they match: write case = {case!r}." if case else ""
+
+
+def matching_case(texts: Iterable[str], codes: Iterable[str]) -> str:
+    """The case in which most texts are codes; empty if none is."""
+    given = pl.Series(list(texts), dtype=pl.String)
+    found = {case: int(in_case(given, case).is_in(list(codes)).sum()) for case in CASES}
+    best = max(CASES, key=lambda case: found[case])  # of equal ones the first
+    return best if found[best] else ""

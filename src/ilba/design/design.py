@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ilba.errors import InputError, listing, nearest
 
@@ -161,6 +161,15 @@ def file_name(table: str) -> str:
 def plain_name(name: str) -> str:
     """Quote a column's name as a part of a table's name."""
     return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
+
+
+def shown_name(table: str) -> str:
+    """Return the name of a table for a person to read: its columns as they are.
+
+    >>> shown_name("all.%C3%96%C4%9Frenim%20durumu")
+    'all.Öğrenim durumu'
+    """
+    return unquote(table)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ilba.attack.attackers import Attacker, Insider, Register
 from ilba.attack.audit import cells_to_attack
 from ilba.attack.risk import risk
 from ilba.data.columns import few
-from ilba.design.design import COUNT, Selection
+from ilba.design.design import COUNT, Selection, shown_name
 from ilba.errors import IlbaError, InputError, SecretError, notice, some
 from ilba.methods.lab import ILBA, method_of
 from ilba.methods.method import Method
@@ -119,7 +119,11 @@ class Measured:
             said.append("guesses not measured")
         if self.groups is not None:
             said.append(f"finds {some(self.groups, 'group')} that show only one value")
-        knows = f"who has exact counts of {' and '.join(self.tables)}" if self.tables else _KNOWS[self.attacker]
+        knows = (
+            f"who has exact counts of {' and '.join(map(shown_name, self.tables))}"
+            if self.tables
+            else _KNOWS[self.attacker]
+        )
         return f"{self.attacker} ({knows}): {'; '.join(said) or 'not measured: the finest table is not published'}"
 
 

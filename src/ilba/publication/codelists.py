@@ -99,11 +99,11 @@ class DeclaredLists:
         else:
             paths, uppers = self._paths(column, codes), set()
         if entry.parent and paths is None:
-            parents = self._spelled(self.levels_above(column)[-1:], column, codes)(parents)
+            parents = self._spelled(dict.fromkeys(self.levels_above(column)[-1:], parents), column, codes)(parents)
         if paths is not None:
             above = paths.columns
-            spelled = self._spelled(above if entry.parent else [], column, codes)
-            uppers = uppers or _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
+            spelled = self._spelled(paths.to_dict(as_series=False) if entry.parent else {}, column, codes)
+            uppers = uppers or upper_codes(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
             finest = [code if one not in uppers else one for code, one in zip(codes, listed, strict=True)]
             named_above = {
                 lang: {
@@ -139,16 +139,24 @@ class DeclaredLists:
         kept = codes.is_not_null() & (codes != "")
         return frame.filter(kept), code, codes.filter(kept)
 
-    def _spelled(self, above: Sequence[str], column: str, codes: pl.Series) -> Callable[[list[Any]], list[Any]]:
-        """How parents of a column are spelled as the codes of the levels above: a list that lost zeros lost theirs."""
+    def _spelled(
+        self, above: Mapping[str, Sequence[Any]], column: str, codes: pl.Series
+    ) -> Callable[[list[Any]], list[Any]]:
+        """How parents of a column are spelled as the codes of the levels above: a list that lost zeros lost theirs.
+
+        `above` has the parents on each level, as they are listed.
+        """
         known: set[str] = set()
         tree = self._tree(column)
         paths = self._paths(column, codes) if tree is None else tree
-        for level in above:
+        for level, listed in above.items():
+            own = self.recipe.columns.get(level)
             if level in self.said.codes:
                 known |= set(self._listed(level)[2])
             elif paths is not None and level in paths.columns:
                 known |= set(paths[level].cast(pl.String).drop_nulls())
+            elif own and own.pad:
+                known |= {one.zfill(own.pad) for one in listed if one}
         alike: dict[str, list[str]] = {}
         for one in known:
             alike.setdefault(one.lstrip("0"), []).append(one)
@@ -182,7 +190,7 @@ class DeclaredLists:
         The file of the hierarchy places the codes, else the declared parents do. None for other lists.
         """
         levels, above = self.levels(column), dict(zip(listed, parents, strict=True))
-        others = _uppers(above)
+        others = upper_codes(above)
         if column not in levels[1:] or column != levels[-1] or not others:
             return None
         tree, size = self._tree(column), len(levels) - 1
@@ -279,7 +287,7 @@ def _differ_in_prefix(one: ColumnRecipe, other: ColumnRecipe) -> bool:
     return bool(one.prefix and other.prefix) and msgspec.structs.replace(one, prefix=other.prefix) == other
 
 
-def _uppers(above: Mapping[str, str | None]) -> set[str]:
+def upper_codes(above: Mapping[str, str | None]) -> set[str]:
     """The codes of upper levels in a list of all levels: each parent is a code of the list, and each path ends."""
     parents = {one for one in above.values() if one}
     for one in parents:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from ilba.data.letters import folded, in_case, lower_case
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
@@ -67,7 +68,7 @@ def _alike(finest: AnyFinestTable) -> list[str]:
                 continue
             groups: dict[str, list[str]] = defaultdict(list)
             for text in map(str, texts.sort()):
-                same = text.strip().casefold()
+                same = folded(text.strip())
                 groups[same.lstrip("0") or "0" if same.isdecimal() else same].append(text)
             twice = [group for group in groups.values() if len(group) > 1]
             if twice:
@@ -99,7 +100,11 @@ def _cure(column: str, twice: list[list[str]]) -> str:
     if all(text.isdecimal() for text in texts):
         step = f"pad = {max(map(len, texts))}"
     else:
-        step = 'case = "lower"'
+        case = lower_case(pl.Series(texts))
+        step = f'case = "{case}"'
+        if in_case(pl.Series(texts), case).n_unique() > len(twice):  # letters were lost before
+            turkish = f'{column} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
+            return f"If they mean the same, write {turkish}a recode of {column} under [recipe] of publication.toml."
     return f"If they mean the same, write {column} = {{{step}}} under [recipe] of publication.toml."
 
 

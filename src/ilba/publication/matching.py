@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ilba.data.recipe import matching_case
 from ilba.errors import InputError, listing, some
 from ilba.publication.codelists import DeclaredLists
 from ilba.tables.engine import AnyFinestTable
@@ -55,7 +56,8 @@ def matched(lists: DeclaredLists, maps: Mapping[str, Any], finest: AnyFinestTabl
         listed = set(lists.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
         match = _match(lists, column, "the code list", entry.file, codes[column], listed)
         own = {level: codes[level] - codes[column] for level in lists.levels(column) if level != column}
-        here = {level: tuple(sorted(listed & others)) for level, others in own.items()}
+        here = {level: _strays(listed, others, codes[column], entry.pad) for level, others in own.items()}
+        _require_zeros(lists, column, codes)
         for level, strays in here.items():
             if 2 * len(strays) > len(own[level]):
                 raise InputError(_of_all_levels(lists, column, entry.file, level, strays))
@@ -102,6 +104,26 @@ def _orphans(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -
     return tuple(sorted(parents - known))
 
 
+def _strays(listed: set[str], others: set[str], own: set[str], pad: int | None) -> tuple[str, ...]:
+    """The codes of another level in a list, also those that `pad` made as long as the codes of this one."""
+    plain = {one.lstrip("0") for one in others}
+    padded = {one for one in listed - own if len(one) == pad and one.startswith("0") and one.lstrip("0") in plain}
+    return tuple(sorted(listed & others | padded))
+
+
+def _require_zeros(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -> None:
+    """Refuse a list of all levels whose upper codes lost the zeros that the data has: they would be other areas."""
+    for level in lists.levels_above(column) if lists.said.codes[column].parent else ():
+        listed = set(lists.labels.filter(pl.col("variable") == level)["code"].drop_nulls())
+        plain = {one.lstrip("0") for one in listed - codes[level]}
+        lost = {one for one in codes[level] - listed if one.lstrip("0") in plain}
+        if lost and level not in lists.said.codes:
+            raise InputError(
+                f"codes.{column}: {lists.said.codes[column].file!r} has codes of {level!r} without leading zeros: "
+                f"{listing(sorted(lost), 5)}. Write recipe.{level} = {{pad = {max(map(len, lost))}}}."
+            )
+
+
 def _of_all_levels(lists: DeclaredLists, column: str, file: str, level: str, strays: Sequence[str]) -> str:
     """Why a code list with the codes of another level is refused, and what to type."""
     finest = lists.levels(column)[-1]
@@ -136,7 +158,6 @@ def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> s
     shorter = {code.lstrip("0") for code in listed}
     if codes & shorter:
         return " The data has no leading zeros. Write pad in the recipe of the column."
-    for case in ("lower", "upper"):
-        if any(getattr(code, case)() in listed for code in codes):
-            return f" In {case} case they match: write recipe.{column} = {{case = {case!r}}}."
+    if case := matching_case(codes, listed):
+        return f" In {case[:5]} case they match: write recipe.{column} = {{case = {case!r}}}."
     return " Name another column or property with code = '..'; `ilba inspect` shows what matches."

@@ -15,6 +15,7 @@ from ilba.data.columns import few, few_text
 from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
+from ilba.design.design import shown_name
 from ilba.errors import Conflict, IlbaError, InputError, StoreError, UnsafeRelease, listing, some
 from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
 from ilba.progress import Progress, ProgressStep, silent
@@ -139,7 +140,7 @@ class Plan:
         lines = [
             ("records", f"{self.records:,}{left}"),
             ("cells", f"{self.cells:,} of the finest table"),
-            ("tables", f"{len(self.tables)}: {listing(self.tables, 4)}"),
+            ("tables", f"{len(self.tables)}: {listing(map(shown_name, self.tables), 4)}"),
             ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
             ("time", f"publishing takes about {max(self.seconds, 1):.0f} s{_COMPILES if self.compiles else ''}"),
             ("method", ", ".join([self.method, f"K={K}", *(f"{name}={value}" for name, value in self.how.items())])),
@@ -454,9 +455,9 @@ def _against_last(prepared: Prepared) -> list[str]:
     now, before = {table.name for table in prepared.wanted}, set(last.tables)
     told = []
     if now - before:
-        told.append(f"{some(len(now - before), 'table')} more: {listing(sorted(now - before), 5)}")
+        told.append(f"{some(len(now - before), 'table')} more: {listing(map(shown_name, sorted(now - before)), 5)}")
     if before - now:
-        told.append(f"{some(len(before - now), 'table')} less: {listing(sorted(before - now), 5)}")
+        told.append(f"{some(len(before - now), 'table')} less: {listing(map(shown_name, sorted(before - now)), 5)}")
     said, manifest = prepared.said, last.manifest
     population, parameters = manifest.get("population", {}), manifest.get("parameters", {})
     public = [(name, parameters.get(name, 0), prepared.how[name]) for name in ("move", "noise") if name in prepared.how]

@@ -22,6 +22,7 @@ from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
 from ilba.files import creating, replacing
+from ilba.publication.codelists import upper_codes
 from ilba.publication.file import NAME, SCHEMA, PublicationFile, schema_text
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -29,11 +30,14 @@ CONFIDENTIAL = "confidential"
 _MOST_KEYS = 6
 _GUESS = "a guess: check letters that are not English"
 _LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "명칭")
+_LEVEL = "\0level"
 _MAX_KEYS = 3
 """the most keys of a table that is proposed"""
 
 
-def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
+def init(
+    *paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "", encoding: str = ""
+) -> Path:
     """Inspect files and write a publication file that proposes how to publish them.
 
     Parameters
@@ -48,6 +52,8 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         A name for the people in the records. Left out, the name of the file.
     wave : str, default ""
         The name of this count of the population.
+    encoding : str, default ""
+        The encoding of csv files that are not UTF-8 or UTF-16, such as "cp1254". Left out, it is guessed.
 
     Returns
     -------
@@ -64,7 +70,7 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         target = target / NAME
     if target.exists():
         raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
-    found = inspect(*paths, mask_thr=mask_thr)
+    found = inspect(*paths, mask_thr=mask_thr, encoding=encoding)
     unread = {one.path: f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"}
     if found.records is None:
         raise InputError(f"none of these files has records. {listing(unread.values(), 3)}".rstrip())
@@ -83,12 +89,12 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
             f"identifier, a date or constant. See `ilba inspect`."
         )
-    proposal = _Proposal(found, target, mask_thr, population, wave)
+    proposal = _Proposal(found, target, mask_thr, population, wave, is_guess=not encoding)
     text = proposal.text()
     entries = _strings(tomllib.loads(text))
     idle = [str(one) for one in map(Path, paths) if one.is_file() and proposal.place(str(one)) not in entries]
-    if idle:
-        notice(f"nothing of {listing(idle, 5)} is used. `ilba inspect` with the same files says what matches.")
+    for path in idle:
+        notice(f"nothing of {path} is used. {proposal.unused(path)}")
     folder = target.parent / CONFIDENTIAL
     if not folder.exists():
         folder.mkdir(mode=0o700)
@@ -141,9 +147,14 @@ def _are_same(frame: pl.DataFrame, one: str, other: str) -> bool:
 
 def _finest_codes(frame: pl.DataFrame, by: str) -> pl.DataFrame:
     """A list without the codes of upper levels: those that one of its columns names as parents of others."""
-    codes = set(frame[by].drop_nulls())
-    named = [set(frame[name].drop_nulls()) for name in frame.columns if name != by]
-    return frame.filter(~pl.col(by).is_in(set().union(*(one for one in named if one <= codes))))
+    uppers = set().union(*(_uppers(frame, by, name) for name in frame.columns if name != by))
+    return frame.filter(~pl.col(by).str.strip_chars().is_in(uppers))
+
+
+def _uppers(frame: pl.DataFrame, by: str, parent: str) -> set[str]:
+    """The codes of upper levels in a list of all levels, if this column has its parents; else none."""
+    rows = frame.select(pl.col(by, parent).str.strip_chars()).drop_nulls(by)
+    return upper_codes(dict(rows.iter_rows()))
 
 
 def _strings(value: Any) -> set[str]:
@@ -173,8 +184,10 @@ def _name(key: str) -> str:
 class _Proposal:
     """A proposal, part by part."""
 
-    def __init__(self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str) -> None:
-        self.found, self.folder, self.mask_thr = found, target.parent, mask_thr
+    def __init__(
+        self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str, *, is_guess: bool
+    ) -> None:
+        self.found, self.folder, self.mask_thr, self.is_guess = found, target.parent, mask_thr, is_guess
         self.own = "" if target.name == NAME else f"{target.stem}-"
         """a prefix of folder names, if there may be several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
@@ -186,9 +199,10 @@ class _Proposal:
         self.files: dict[str, pl.DataFrame] = {}
         self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
-        self.shapes = {m.column: m for m in found.matches if self._is_map(m)}
         self.hierarchies = self._hierarchies()
-        keys = [key for key in found.keys if key not in {c for h in self.hierarchies.values() for c in h}]
+        areas = {c for h in self.hierarchies.values() for c in h}
+        self.shapes = {m.column: m for m in found.matches if self._is_map(m) and m.column in areas}
+        keys = [key for key in found.keys if key not in areas]
         self.keys, self.spare = keys[:_MOST_KEYS], keys[_MOST_KEYS:]
 
     def _is_map(self, match: Match) -> bool:
@@ -224,9 +238,11 @@ class _Proposal:
                 continue
             wrong = {coarse for coarse, fine, _ in self.source.nearly if fine == chain[-1]}
             good = {c.name for c in self.source.columns if not c.is_hollow} - wrong
-            for level in self._levels_in(match, {*chain, *good}, chain):
-                chain.insert(-1, level)
-                self.derived[level] = (chain[-1], match)
+            own = tuple(chain)
+            for level in self._levels_in(match, {*own, *good}, own):
+                below = self._below(match, level, own)
+                chain.insert(chain.index(below), level)
+                self.derived[level] = (own[-1], match)
         names = ["area", *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
         return dict(zip(names, chains, strict=True))
 
@@ -242,7 +258,7 @@ class _Proposal:
         for column in listed.columns if size == listed.frame.height else map(facts_of, frame.get_columns()):
             if column.name == match.by or column.name in taken or column.missing or column.kind in ("decimal", "date"):
                 continue
-            if 2 <= column.values <= size / 2:
+            if 2 <= column.values <= size / 2 and self._below(match, column.name, chain):
                 length = frame[column.name].str.len_chars().mean() or 0
                 levels.append((column.values, length, column.name))
         nested: list[str] = []
@@ -254,6 +270,29 @@ class _Proposal:
             elif last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
                 nested.append(name)
         return nested
+
+    def _below(self, match: Match, level: str, chain: Sequence[str]) -> str:
+        """The column of the records directly below a level of a list; none if they have the level, or it crosses one.
+
+        The records may have the level, or its names, under another name.
+        """
+        listed = next(one for one in self.found.files if one.path == match.file)
+        columns = {one.name: one for one in self.source.columns if one.name in chain}
+        fine = chain[-1]
+        pad = self._pad(columns[fine])
+        code, other = pl.col(match.by).str.strip_chars().str.zfill(pad), pl.col(level).str.strip_chars()
+        known = listed.frame.select(code.alias(fine), other.alias(_LEVEL)).unique(fine)
+        width = {name: one.pad for name, one in columns.items()} | {fine: pad}
+        records = self.source.frame.select(pl.col(one).str.strip_chars().str.zfill(width[one]) for one in columns)
+        both = records.unique().join(known, on=fine).drop_nulls()
+        size = both[_LEVEL].n_unique()
+        for upper in (one for one in chain[:-1] if one in columns):
+            pairs, areas = both.select(pl.struct(upper, _LEVEL).n_unique()).item(), both[upper].n_unique()
+            if pairs == areas:
+                return upper if size < areas else ""
+            if pairs != size:
+                return ""
+        return fine
 
     # --- the recipe
 
@@ -282,11 +321,23 @@ class _Proposal:
         pads = [m.pad for m in self.found.matches if m.column == column.name and m.padded > m.share]
         return max([column.pad, *pads])
 
+    def _pad_above(self, column: ColumnFacts) -> int:
+        """The length of the codes of a level if a list of all levels below it lost their zeros, else 0."""
+        fine = next((chain[-1] for chain in self.hierarchies.values() if column.name in chain[:-1]), "")
+        match = self.lists.get(fine)
+        codes = set(self.source.frame[column.name].str.strip_chars().drop_nulls()) if match else set()
+        if not match or not all(map(str.isdecimal, codes)):
+            return 0
+        listed = next(one.frame for one in self.found.files if one.path == match.file)
+        uppers = set().union(*(_uppers(listed, match.by, one) for one in listed.columns if one != match.by))
+        lost = {one for one in codes - uppers if one.lstrip("0") in uppers}
+        return max(map(len, lost), default=0)
+
     def _padding(self, column: str, match: Match) -> dict[str, int]:
-        """The entry that makes the codes of a list or map as long as those of its column."""
+        """The entry that makes the codes of a list or map as long as those of its column. Upper levels are shorter."""
         listed = next(one for one in self.found.files if one.path == match.file)
         pad = self._pad(self.source.column(column))
-        codes = listed.frame[match.by].str.strip_chars().drop_nulls()
+        codes = _finest_codes(listed.frame, match.by)[match.by].str.strip_chars().drop_nulls()
         is_shorter = bool((codes.str.contains(r"^\d+$") & (codes.str.len_chars() < pad)).any())
         return {"pad": pad} if is_shorter else {}
 
@@ -308,15 +359,15 @@ class _Proposal:
         return (max(lengths), False) if len(lengths) > 1 else (0, False)
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
-        pad = self._pad(column)
+        pad = max(self._pad(column), self._pad_above(column))
         short = (one for one in column.spellings if one in SHORT)  # in another column they may be codes
         here = [*(one for one in short if one not in self._listed(column.name)), *column.no_age]
         missing: dict[str, Any] = {"missing": here} if here else {}
         if column.kind == "age":
             return missing | {"width": 5, "top": 85}
         steps: dict[str, Any] = missing
-        if column.case or column.recode:
-            steps["case"] = "lower"
+        if column.case:
+            steps["case"] = column.case
         if pad:
             steps["pad"] = pad
         if column.recode:
@@ -361,9 +412,9 @@ class _Proposal:
                 continue
             listed = next(one for one in self.found.files if one.path == match.file)
             padding = self._padding(column, match)  # the parents in a list without zeros lack theirs, too
-            parent = self._parent(column, listed) or self._parent_in(column, listed, match.by)
-            found[column] = self._file(listed) | {"code": match.by} | (padding or parent)
-            label = self._label_in(listed, match.by)
+            parent = self._parent_in(column, listed, match.by) or ({} if padding else self._parent(column, listed))
+            found[column] = self._file(listed) | {"code": match.by} | padding | parent
+            label = self._label_in(listed, match.by, list(parent.values()))
             if label:
                 found[column]["label"] = {"en": label}
         for level, (label, match) in self.named.items():
@@ -392,20 +443,32 @@ class _Proposal:
     def _parent_in(self, column: str, listed: FileFacts, by: str) -> dict[str, str]:
         """The column of a list of all levels with the code one level up: each of its values is a code of the list."""
         is_finest = any(chain[-1] == column and len(chain) > 1 for chain in self.hierarchies.values())
-        codes = set(listed.frame[by].str.strip_chars().drop_nulls())
-        for name in (one for one in listed.frame.columns if one != by) if is_finest else ():
-            parents = set(listed.frame[name].str.strip_chars().drop_nulls()) - {""}
-            if parents and parents < codes:
-                return {"parent": name}
-        return {}
+        names = (one for one in listed.frame.columns if is_finest and one != by)
+        return next(({"parent": one} for one in names if _uppers(listed.frame, by, one)), {})
 
-    def _label_in(self, listed: FileFacts, code: str) -> str:
-        """The column of labels: nearly unique, and with such a name or the longest texts."""
-        size = listed.frame.height
-        possible = [c.name for c in listed.columns if c.name != code and c.values > 0.8 * size and c.kind != "decimal"]
+    def _label_in(self, listed: FileFacts, code: str, parent: Sequence[str]) -> str:
+        """The column of labels: nearly unique in each area above, and with such a name or the longest texts."""
+        enough = 0.8 * listed.frame.height
+        others = [one for one in listed.columns if one.name not in (code, *parent) and one.kind != "decimal"]
+        possible = [one.name for one in others if listed.frame.n_unique([one.name, *parent]) > enough]
         named = [name for name in possible if any(word in name.lower() for word in _LABELS)]
         longest = max(possible, key=lambda name: listed.frame[name].str.len_chars().mean() or 0, default="")
         return named[0] if named else longest
+
+    def unused(self, path: str) -> str:
+        """Why nothing of a file is used, and what to write if it should be."""
+        match = next((one for one in self.found.matches if Path(one.file) == Path(path)), None)
+        if match is None:
+            return "No column of the records matches it."
+        listed = next(one for one in self.found.files if one.path == match.file)
+        entry = self._file(listed) | {"code": match.by} | self._padding(match.column, match)
+        pad = self._pad(self.source.column(match.column))
+        cleaned = f"; {_name(match.column)} = {_toml({'pad': pad})} under [recipe]" if pad else ""
+        return (
+            f"Its codes match {match.column}, which is in no proposed hierarchy. To use it, add {match.column} to a "
+            f"hierarchy, and write {_name(match.column)} = {_toml(entry)} under "
+            f"[{'maps' if self._is_map(match) else 'codes'}]{cleaned}."
+        )
 
     # --- the text
 
@@ -506,7 +569,8 @@ class _Proposal:
         source = self.source
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
-            lines.append(f"encoding = {_toml(source.reading.encoding)}     # {_GUESS}")
+            guess = f"     # {_GUESS}" if self.is_guess else ""
+            lines.append(f"encoding = {_toml(source.reading.encoding)}{guess}")
         if source.reading.separator not in ("", ","):
             lines.append(f"separator = {_toml(source.reading.separator)}")
         if source.decimal == ",":
@@ -533,13 +597,12 @@ class _Proposal:
         lines = []
         if codes:
             lines += ["# Code lists: every code that can occur, not only those of this data.", "[codes]"]
-            if any("encoding" in entry for entry in codes.values()):
+            if self.is_guess and any("encoding" in entry for entry in codes.values()):
                 lines.append(f"# The encoding is {_GUESS}.")
             lines += [f"{_name(name)} = {_toml(entry)}" for name, entry in codes.items()] + [""]
-        used: Sequence[str] = [c for h in self.hierarchies.values() for c in h]
-        if shapes := {name: match for name, match in self.shapes.items() if name in used}:
+        if self.shapes:
             lines.append("[maps]")
-            for name, match in shapes.items():
+            for name, match in self.shapes.items():
                 entry = {"file": self.place(match.file), "code": match.by} | self._padding(name, match)
                 lines.append(f"{_name(name)} = {_toml(entry)}")
             lines.append("")
