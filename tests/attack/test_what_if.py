@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import itertools
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,7 +13,7 @@ from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, Secret
-from ilba.attack.attackers import Insider
+from ilba.attack.attackers import RELIES, Insider
 from ilba.attack.audit import losses
 from ilba.attack.choosing import what_if
 from ilba.cli import commands
@@ -176,10 +178,23 @@ def test_risk_and_audit_of_a_store_measure_the_masks_that_were_published(people,
 def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secret():
     row = {"K": 5, "mean_loss": 1.4, "max_loss": 7, "provable": 0.0, "safe": True, "insider": 0.331}
     joint, other = sentences(pl.DataFrame([row | {"method": "controlled"}, row | {"method": "sca-sums"}]))
-    assert joint.endswith("relies on the bound proves, by this secret, 33.1%.")
+    assert joint.endswith("relies on a public bound proves, by this secret, 33.1%.")
     assert "Of the finest cells with 1 to 4 an insider" in joint
     assert "secret" not in other
-    assert "another secret may double or halve the share of the insider" in MEANING
+
+
+def test_the_bound_of_an_insider_is_told_in_the_same_words_everywhere(people, secret, tmp_path):
+    guide = Path(__file__).parents[2] / "docs" / "understand" / "attackers.md"
+    store, key, page = (str(tmp_path / name) for name in ("s.parquet", "k", "c.html"))
+    secret.to_file(key)
+    ilba.build(people.head(70), ["town"], ["sex"], secret=secret).save(store)
+    words = ["compare", store, "--secret", key, "--method", "controlled", "--attacker", "insider", "--out", page]
+    told = CliRunner().invoke(commands, words, catch_exceptions=False).output
+    written = html.unescape(Path(page).read_text("utf-8"))
+    for text in (MEANING, guide.read_text("utf-8"), told, written):
+        assert RELIES in " ".join(text.split())
+    bare = CliRunner().invoke(commands, words[:6], catch_exceptions=False).output
+    assert "insider relies" not in bare
 
 
 def test_a_dash_in_choose_k_is_explained_where_nothing_was_believed(people, secret):

@@ -550,17 +550,16 @@ def risk_command(
 
 
 _MEANING = (
-    "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
-    "Totals: tables of at most one variable. Differences, ranks: of neighbouring\n"
-    "areas. Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
-    "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
-    "can prove from these tables; provable counts: the share of all small counts of\n"
-    "the tables; aggregates: the number of those in coarser tables. Guessed: small\n"
-    "cells whose true count is the most frequent one for their published number.\n"
-    "Likely: cells whose published number means a small count in 95 of 100 cells.\n"
-    "Of an attacker: the share of small cells that are proven, or rightly believed\n"
-    "with more than .95; the insider relies on the usual bound of controlled sums.\n"
-    "Safe: nothing is proven, and every cell is certified."
+    "Loss: absolute difference of masked and true count; suppressed cells have none. Totals: tables of at most one "
+    "variable. Differences, ranks: of neighbouring areas. Bound: K plus K/2. Bias: of the finest counts 1 to K-1, the "
+    "largest distance between such a count and the mean of its published numbers. Invented: empty cells published "
+    "above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells with 1..K-1 "
+    "that everybody can prove from these tables; provable counts: the share of all small counts of the tables; "
+    "aggregates: the number of those in coarser tables. Guessed: the share of small cells whose true count is the most "
+    "frequent one for their published number. Likely: the share of small cells whose published number alone means a "
+    "small count in 95 of 100 cells. After the name of an attacker, likely: the share of small cells that it rightly "
+    "believes to be small with more than .95 from all tables; proven: the share that it proves. {relies}Safe: nothing "
+    "is proven, and every cell is certified."
 )
 
 
@@ -614,6 +613,7 @@ def compare_command(
 
     Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
     """
+    from ilba.attack.attackers import RELIES
     from ilba.output.compare import check_measures, compare, measures_of
 
     _require_charts(out)
@@ -642,7 +642,8 @@ def compare_command(
         wide = shutil.get_terminal_size((80, 24)).columns
         click.echo(comparison.text(measures, wide))
         if not measures:
-            click.echo(_MEANING)
+            relies = f"{RELIES} " if "insider" in attackers else ""
+            click.echo(textwrap.fill(_MEANING.format(relies=relies), 79))
         for text in comparison.remarks:
             click.echo(textwrap.fill(text, 79))
         for name, strong, weak in () if measures else comparison.notes:

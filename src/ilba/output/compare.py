@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ilba import notebook
-from ilba.attack.attackers import checked
+from ilba.attack.attackers import RELIES, checked
 from ilba.attack.audit import audit, in_percent
 from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
@@ -141,6 +141,7 @@ class Comparison:
             "comparison.html",
             lang=lang,
             title=self.title,
+            relies=RELIES,
             picture=inline(drawing.svg(loss_charts.risk(self._drawn))),
             groups=[(head, *_group(rows, columns)) for head, columns in self._groups(rows.columns)],
             notes=self.notes,

@@ -250,7 +250,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
     if compared and not is_own:
-        insider = ", what the insider proves may double or halve" if learnt else ""
+        insider = ", what the insider proves possibly much" if learnt else ""
         notes.append(
             f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
         )
