@@ -7,7 +7,7 @@ derive. Everything is confidential: it is compared with the truth.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -31,7 +31,7 @@ from ilba.attack.riskreport import RiskReport
 from ilba.attack.scoring import Believed, TrueCells
 from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
-from ilba.design.tables import Tables, wanted_tables
+from ilba.design.tables import Tables, planned_tables, wanted_tables
 from ilba.errors import InputError, listing, suggesting
 from ilba.methods.controlled.search import declared_bound, working_bound
 from ilba.progress import Progress, within
@@ -65,6 +65,7 @@ def risk(
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
+    plan: Tables = "all",
     bound: int | None = None,
     store: AnyFinestTable | None = None,
     cells: int = CELLS,
@@ -92,6 +93,9 @@ def risk(
         Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
         The largest number of keys in a table. By default, any number.
+    plan : str or iterable of str, default "all"
+        With "controlled": the tables for which masks are chosen, as in `release`. By default all tables, also those
+        that are not among `tables`.
     bound : int, optional
         The largest error of controlled sums that attackers know. By default, the bound that the release states. If it
         does not hold in these tables, the largest error replaces it, and a note says so. Without a bound, an insider
@@ -140,9 +144,9 @@ def risk(
             from ilba.attack.choosing import masked_jointly  # it imports this module
 
             if isinstance(finest, FinestTable):
-                finest = masked_jointly(finest, wanted, progress)
+                finest = masked_jointly(finest, planned_tables(finest.design, plan, wanted), progress)
             else:
-                finest = finest.controlled(wanted, **kept_masks(finest, None))
+                finest = finest.controlled(planned_tables(finest.design, plan, wanted), **kept_masks(finest, None))
         stated, noise = None, finest.noise
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
@@ -622,10 +626,12 @@ class _Work:
             return
         shares, coarse = [], []
         tables = _selections(self.published)
+        planned = self.store.chosen.tables if self.store.chosen else "all"
+        chosen_for = planned_tables(self.published.design, planned, tables)
         top = min(node[0] for node in self.published.tables)
         for number in range(one.secrets):
             secret = Secret.from_text("ilba-secret-1:" + f"{17 * (number + 1):02x}" * 32)
-            masked = self.store.with_threshold(self.published.K, secret).controlled(tables, secret=secret)
+            masked = self.store.with_threshold(self.published.K, secret).controlled(chosen_for, secret=secret)
             other = PublishedTables.of(masked, "controlled", tables)
             bound = self._bound_held(other)
             if bound is None:
@@ -662,5 +668,5 @@ class _Work:
             self.notes.append(f"attribute: {len(left_out)} tables are too large and were left out.")
 
 
-def _selections(published: PublishedTables) -> Sequence[Selection]:
+def _selections(published: PublishedTables) -> list[Selection]:
     return [table_of(published.design, node) for node in published.tables]

@@ -22,6 +22,7 @@ from ilba.cli.words import (
     named_tables,
     opened,
     page_lang,
+    plan_option,
     print_frame,
     print_json,
     secret_of,
@@ -356,6 +357,7 @@ def _in_columns(words: pl.DataFrame) -> str:
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @named_tables
 @some_tables
+@plan_option
 @click.option("--secret", type=click.Path(), help="The secret that draws the masks [else a temporary one].")
 @click.option("-o", "--out", type=OutputFile(), help="Write the rows with a chart as HTML (confidential).")
 @click.option("--chart", type=OutputFile(), help="Write only the chart, as html, svg or png (confidential).")
@@ -371,6 +373,7 @@ def choose_k_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     secret: str | None,
     out: str | None,
     chart: str | None,
@@ -379,7 +382,7 @@ def choose_k_command(
     """Compare what each attacker learns, and the loss, for several K, methods and bounds (confidential).
 
     Nothing is published. After the first of them it says about how long the others take. Fewer tables
-    (--max-keys 1) take less.
+    (--max-keys 1) take less. `controlled` chooses masks for all tables in any case, as `release` does.
     """
     from ilba.attack.attackers import Register, read_register
     from ilba.attack.choosing import what_if
@@ -403,6 +406,7 @@ def choose_k_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             progress=bar if as_json else _with_time_left(bar),
         )
     if chart:
@@ -475,6 +479,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @named_tables
 @some_tables
+@plan_option
 @click.option("-o", "--out", type=OutputFile(), help="Write the report as HTML (confidential).")
 @page_lang
 @json_option
@@ -494,12 +499,14 @@ def risk_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     out: str | None,
     as_json: bool,
 ) -> None:
     """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential).
 
-    Tables of a store have the published masks if there are any, else those of iLBA.
+    Tables of a store have the published masks if there are any, else those of iLBA. --method controlled chooses masks
+    for all tables, as `release` does, also if only some are measured.
     """
     from ilba.attack.attackers import Insider, Register, read_register
     from ilba.attack.audit import by_field, store_of
@@ -534,6 +541,7 @@ def risk_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             bound=bound,
             cells=CELLS if cells is None else cells,
             solver_seconds=solver_seconds,
@@ -581,6 +589,7 @@ _MEANING = (
 )
 @named_tables
 @some_tables
+@plan_option
 @click.option(
     "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
 )
@@ -603,6 +612,7 @@ def compare_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     secret: str | None,
     measures: list[str] | None,
     out: str | None,
@@ -611,7 +621,8 @@ def compare_command(
 ) -> None:
     """Compare methods on the same tables: loss, bias, and what everybody can prove (confidential).
 
-    Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
+    Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise. `controlled` chooses
+    masks for all tables, as `release` does: --levels town gives the loss of the towns in a release of everything.
     """
     from ilba.attack.attackers import RELIES
     from ilba.output.compare import check_measures, compare, measures_of
@@ -628,6 +639,7 @@ def compare_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             secret=secret_of(store, secret),
             progress=bar,
         )

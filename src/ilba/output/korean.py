@@ -231,6 +231,8 @@ WORDS = {
         "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃음은 나머지 빈도 중 0으로 공표된 것의 비율입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
+    "{}: numbers depend on which tables are published. These are of a release of {} tables alone.":
+        "{}: 수치는 함께 공표하는 표에 따라 달라집니다. 이 수치는 표 {}개만 공표할 때의 것입니다.",
     "What users lose": "이용자가 잃는 것", "Cells and sums": "칸과 합계", "What attackers learn": "공격자가 알아내는 것",
     "What the named attackers learn": "이름 있는 공격자가 알아내는 것", "likely %": "유력 %",
     "outsider: proven %": "외부인: 증명 %", "outsider: likely %": "외부인: 유력 %", "neighbour: proven %": "이웃: 증명 %",

@@ -229,7 +229,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
             tell(ProgressStep("comparing"))
             by, method = prepared.by, prepared.said.method
-            masked = None if by else masked_by(method, finest, wanted, how | kept, progress=progress)
+            planned = prepared.planned if method == "controlled" else wanted
+            masked = None if by else masked_by(method, finest, planned, how | kept, progress=progress)
             compared = choices(finest, wanted, masked, by=by, full=full, progress=progress)
             seen = {one.method for one in compared}
             slow = () if full or not compared else too_slow(finest, wanted)
