@@ -183,7 +183,7 @@ def main() -> None:
         if step.stage == "comparing":
             told(f"{chosen[step.done - 1]} done")
 
-    compared = ilba.compare(finest, methods=chosen, tables=wanted, secret=SECRET, progress=tell)
+    compared = ilba.compare(finest, methods=chosen, tables=wanted, plan=wanted, secret=SECRET, progress=tell)
     told(f"{compared.title}:")
     print(compared.text(MEASURES))
     print("\n".join(compared.remarks))

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 import ilba
+from ilba.design.tables import wanted_tables
 from ilba.progress import ProgressStep
 
 METHODS = [
@@ -76,7 +77,8 @@ def main(what: str) -> None:
                 flush=True,
             )
 
-    compared = ilba.compare(finest, methods=METHODS, secret=SECRET, progress=tell, **wanted)
+    plan = wanted_tables(finest.design, **wanted)
+    compared = ilba.compare(finest, methods=METHODS, secret=SECRET, plan=plan, progress=tell, **wanted)
     print(compared.title)
     print(compared.text(MEASURES))
     print("\n".join(compared.remarks))

@@ -375,6 +375,22 @@ def test_controlled_masks_show_the_lottery_over_secrets(town):
     assert any("with 1 other secrets" in note for note in ilba.risk(controlled, Insider(secrets=2), bound=5).notes)
 
 
+@pytest.mark.parametrize(("low", "bound", "proven"), [(2, 7, 1), (4, 13, 1), (5, None, 0)])
+def test_an_insider_relies_on_the_first_public_bound_that_holds(low, bound, proven, secret):
+    # One cell of 1 is raised to 5, the others of 4 are lowered to 0: their sum is 4 * low - 4 off.
+    counts = {"town": ["a"] * (low + 1), "sex": range(low + 1), "N": [1] + [4] * low, "N_masked": [5] + [0] * low}
+    finest = ilba.FinestTable.from_counts(pl.DataFrame(counts), hkey=["town"])
+    published = PublishedTables.of(finest, "controlled")
+    report = ilba.risk(published, Insider(secrets=1), store=finest)
+    row = report.row("insider")
+    assert (row["bound"], row["proven"]) == (bound, proven)
+    holds = {7: "the usual one of 7 is known to everybody and holds", 13: "one, 13, is known to everybody and holds"}
+    assert holds.get(bound, "the largest possible one, 13, holds here: none is used") in report.notes[0]
+    # Another secret is measured with the bound that holds for its own masks, whatever holds here.
+    other = [note for note in report.notes if "other secrets between" in note]
+    assert len(other) == (bound is not None)
+
+
 def test_with_noise_in_the_target_no_bound_is_assumed(town, secret):
     noisy = town.controlled(secret=secret, noise=0.2)
     report = ilba.risk(noisy, "insider")

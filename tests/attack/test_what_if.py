@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import itertools
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,9 +13,10 @@ from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, Secret
-from ilba.attack.attackers import Insider
+from ilba.attack.attackers import RELIES, Insider
 from ilba.attack.audit import losses
 from ilba.attack.choosing import what_if
+from ilba.attack.published import PublishedTables
 from ilba.cli import commands
 from ilba.design.tables import wanted_tables
 from ilba.output.choosing import MEANING, sentences
@@ -176,10 +179,54 @@ def test_risk_and_audit_of_a_store_measure_the_masks_that_were_published(people,
 def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secret():
     row = {"K": 5, "mean_loss": 1.4, "max_loss": 7, "provable": 0.0, "safe": True, "insider": 0.331}
     joint, other = sentences(pl.DataFrame([row | {"method": "controlled"}, row | {"method": "sca-sums"}]))
-    assert joint.endswith("relies on the bound proves, by this secret, 33.1%.")
+    assert joint.endswith("relies on a public bound proves, by this secret, 33.1%.")
     assert "Of the finest cells with 1 to 4 an insider" in joint
     assert "secret" not in other
-    assert "another secret may double or halve the share of the insider" in MEANING
+
+
+def test_the_bound_of_an_insider_is_told_in_the_same_words_everywhere(people, secret, tmp_path):
+    guide = Path(__file__).parents[2] / "docs" / "understand" / "attackers.md"
+    store, key, page = (str(tmp_path / name) for name in ("s.parquet", "k", "c.html"))
+    secret.to_file(key)
+    ilba.build(people.head(70), ["town"], ["sex"], secret=secret).save(store)
+    words = ["compare", store, "--secret", key, "--method", "controlled", "--attacker", "insider", "--out", page]
+    told = CliRunner().invoke(commands, words, catch_exceptions=False).output
+    written = html.unescape(Path(page).read_text("utf-8"))
+    for text in (MEANING, guide.read_text("utf-8"), told, written):
+        assert RELIES in " ".join(text.split())
+    bare = CliRunner().invoke(commands, words[:6], catch_exceptions=False).output
+    assert "insider relies" not in bare
+
+
+def test_masks_are_chosen_for_the_plan_of_a_release_whichever_tables_are_measured(people, secret, monkeypatch):
+    finest = ilba.build(people, HKEY[:2], ["sex", "age", "job"], secret=secret)
+    some = {"levels": [HKEY[1]], "max_keys": 1}
+    masks = {"all": finest.controlled(secret=secret), "these": finest.controlled(secret=secret, **some)}
+    tables = wanted_tables(finest.design, **some)
+    names = [table.name for table in tables]
+    means = {}
+    for name, plan in (("all", "all"), ("these", names)):
+        means[name] = losses(PublishedTables.of(masks[name], "controlled", tables)).mean()
+        (chosen,) = what_if(finest, ["controlled"], [5], attackers="proof", secret=secret, plan=plan, **some)[
+            "mean_loss"
+        ]
+        (found,) = compare(finest, methods=["controlled"], secret=secret, plan=plan, **some).rows["mean_loss"]
+        measured = ilba.risk(finest, "proof", method="controlled", plan=plan, **some).published
+        assert means[name] == chosen == found == losses(measured).mean()
+    assert means["these"] < means["all"]
+    # Where all tables are too many to list, a release needs a plan: it is taken to be these tables.
+    monkeypatch.setattr("ilba.design.tables.MOST_TABLES", 10)
+    (found,) = compare(finest, names, methods=["controlled"], secret=secret).rows["mean_loss"]
+    assert found == means["these"]
+
+
+def test_a_comparison_of_some_tables_says_which_methods_depend_on_the_others(people, secret):
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    asked = ["controlled", "rounding:5", "small-count-rounding:5"]
+    told = "small-count-rounding base=5: numbers depend on which tables are published. These are of a release of 2 "
+    for tables, said in ((["town", "town.sex"], True), ("all", False)):
+        remarks = compare(finest, tables, methods=asked, secret=secret).remarks
+        assert any(one.startswith(told) for one in remarks) is said
 
 
 def test_a_dash_in_choose_k_is_explained_where_nothing_was_believed(people, secret):
@@ -223,7 +270,7 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn)
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
     proof = {**wanted, "attackers": "proof"}
     rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **proof)
-    chosen = finest.controlled(secret=secret, **wanted)
+    chosen = finest.controlled(secret=secret)  # for all tables, as a release chooses them
     assert rows["max_loss"][0] == losses(ilba.audit(chosen, **wanted).published).max()
     assert what_if(chosen, ["controlled"], [5], secret=secret, **proof).row(0) == rows.row(0)
     by_method = rows.partition_by("method", as_dict=True)
@@ -291,8 +338,9 @@ def test_what_if_puts_each_attacker_beside_the_loss_as_risk_measures_it(people, 
     outside = ilba.Register({"region.sex": register})
     named = ["outsider", "neighbour", "insider", "attribute", outside]
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
+    plan = wanted_tables(finest.design, **wanted)
     rows = what_if(
-        finest, ["ilba", "controlled"], [5], attackers=named, bounds=[None, 9], secret=secret, **wanted
+        finest, ["ilba", "controlled"], [5], attackers=named, bounds=[None, 9], secret=secret, plan=plan, **wanted
     )  # fmt: skip
     assert rows.select("method", "K", "bound").rows() == [
         ("ilba", 5, None),
@@ -302,7 +350,7 @@ def test_what_if_puts_each_attacker_beside_the_loss_as_risk_measures_it(people, 
     for row in rows.to_dicts():
         made = finest
         if row["method"] == "controlled":
-            made = finest.controlled(bound=row["bound"], secret=secret, **wanted)
+            made = finest.controlled(plan, row["bound"], secret=secret)
         report = ilba.risk(made, named, bound=row["bound"], **wanted)
         small = report.row("insider")["small"]
         assert row["insider"] == pytest.approx(report.row("insider")["proven"] / small)

@@ -143,8 +143,11 @@ def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, publi
     choices = [
         {**choice, "method": method, "spec": specs.get(method, method)} for method in decision.WORDS["en"]["methods"]
     ]
-    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 1234, "people": 56789, "bound": 7}
-    measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 1234, "people": 56789}
+    measured = [
+        {**learnt, "attacker": attacker, "bound": 7 if attacker == "insider" else None}
+        for attacker in decision.WORDS["en"]["attackers"]
+    ]
     measured[0]["tables"] = ["town.sex.age"]
     facts = {"title": "Title", "records": 3, "data": "people.csv", "proposed": ["keys", "recipe.age", "maps.town"] * 3}
     for audit in ("certified", "safe", "not safe", "not audited"):
@@ -181,12 +184,15 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     )  # a register
     guessing = [{**one, "likely": 0.234, "right": 0.99} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=guessing).read_text("utf-8")
-    sure = "; by guesses it is sure of 23.4%, 99.0% of them right"
+    sure = "; with guesses 23.4%; 99.0% of its guesses are right"
     assert text.count(f'class="open">proves no count of 1 to 4 here; nothing is promised{sure}<') == 2
-    assert text.count("is sure of 23.4% of the finest cells with 1 to 4; 99.0% of these guesses are right") == 2
+    assert text.count("rightly guesses 23.4% of the finest cells with 1 to 4; 99.0% of its guesses are right") == 2
     proving = [{**one, "proven": 0.4} for one in guessing]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=proving).read_text("utf-8")
     assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{sure}<') == 3  # not the insider
+    relying = [{**one, "bound": 7, "right": 0.9997} for one in proving]
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=relying).read_text("utf-8")
+    assert "; without relying on it, rightly guesses 23.4%; 99.9% of its guesses are right<" in text
     unseen = [{**one, "likely": None} for one in measured]  # the finest table is not published
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unseen).read_text("utf-8")
     assert text.count('class="open">proves no count of 1 to 4 here; nothing is promised; guesses not measured<') == 4

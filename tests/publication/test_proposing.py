@@ -579,3 +579,28 @@ def test_a_file_that_matches_and_is_not_used_is_told_with_what_to_write(tmp_path
     with pytest.warns(ilba.Notice, match=says):
         ilba.init(tmp_path / "p.csv", tmp_path / "m.geojson", out=tmp_path)
     assert not [one for one in proposed(tmp_path)["proposed"] if one.startswith("maps")]
+
+
+def test_a_code_list_of_several_variables_is_proposed_whole_and_makes_no_level(tmp_path):
+    towns = [(d, f"{d}{n}") for d in "EMW" for n in range(4)]
+    rows = [(*towns[n % 12], "MF"[n % 5 > 2], "SMW"[n // 7 % 3]) for n in range(600)]
+    pl.DataFrame(rows, ["district", "town", "sex", "marital"], orient="row").write_csv(tmp_path / "p.csv")
+    codes = [("district", d, f"District {d}", None) for d in "EMW"]
+    codes += [("town", t, f"Town {t}", d) for d, t in towns]
+    codes += [("sex", "M", "men", None), ("sex", "F", "women", None)]
+    codes += [("marital", "S", "single", None), ("marital", "M", "married", None), ("marital", "W", "widowed", None)]
+    names = ["variable", "code", "label_en", "parent"]
+    pl.DataFrame(codes, names, orient="row").write_csv(tmp_path / "codes.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "codes.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["lists"] == ["codes.csv"]
+    assert "lists" in plain["proposed"]
+    assert plain["hierarchies"] == {"area": ["district", "town"]}
+    assert "codes" not in plain
+    assert ("marital", "M", "married", None, None) in Prepared(tmp_path).lists.labels.rows()
+    entry = 'lists = ["codes.csv"]\n'
+    file = tmp_path / "publication.toml"
+    text = file.read_text("utf-8").replace(entry, "")
+    file.write_text(f'{text}\n[codes]\ntown = {{file = "codes.csv", code = "code"}}\n', encoding="utf-8")
+    with pytest.raises(ilba.InputError, match=r"several variables\. Remove this entry, .*: lists = \['codes.csv'\]"):
+        _ = Prepared(tmp_path).lists.labels

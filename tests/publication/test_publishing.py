@@ -312,11 +312,37 @@ def test_a_plan_names_the_parameters_of_each_method_and_calls_none_safe_that_is_
         assert one.found in plan._repr_html_()
 
 
+def test_a_plan_of_some_tables_has_the_loss_of_the_masks_that_are_published(tmp_path, secret):
+    people = ilba.datasets.census(400).select(town="LA2", sex="gender", job="edu", mar="mar")
+    people.write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    secret.to_file(tmp_path / "confidential" / "publication.secret")
+    file = tmp_path / "publication.toml"
+    file.write_text(file.read_text("utf-8").replace("max_keys = 3", "max_keys = 1"), encoding="utf-8")
+    finest = ilba.build(people, ["town"], ["sex", "job", "mar"], secret=secret)
+    wanted = wanted_tables(finest.design, max_keys=1)
+    mean = {}
+    for plan in ("all", [table.name for table in wanted]):
+        (own,) = (one for one in quietly(ilba.plan, tmp_path).choices if one.method == "controlled")
+        masks = finest.controlled(wanted_tables(finest.design, plan), secret=secret)
+        mean[own.mean_loss] = pl.concat([table.detail["loss"] for table in masks.tables(wanted)]).abs().mean()
+        text = file.read_text("utf-8").replace("[tables]", f"[tables]\nplan = {[table.name for table in wanted]}")
+        file.write_text(text, encoding="utf-8")
+    assert len(mean) == 2
+    assert list(mean) == pytest.approx(list(mean.values()))
+
+
 def test_plan_and_decision_page_say_the_same_of_what_was_not_measured():
     unseen = Measured("neighbour", proven=0.0)
     assert str(unseen).endswith("proves 0.0% of the small finest cells; guesses not measured")
     insider = Measured("insider", proven=0.5, likely=0.25, right=0.99, bound=7)
-    assert "proves 50.0% of the small finest cells, relying on errors of at most 7; guesses 25.0%" in str(insider)
+    proves = "proves 50.0% of the small finest cells, relying on errors of at most 7"
+    guesses = (
+        "without relying on it, rightly guesses 25.0% with more than 95% certainty; 99.0% of its guesses are right"
+    )
+    assert str(insider).endswith(f"{proves}; {guesses}")
+    near = Measured("neighbour", proven=0.5, likely=0.6, right=0.9997)
+    assert str(near).endswith("with guesses 60.0% with more than 95% certainty; 99.9% of its guesses are right")
     assert str(Measured("outsider")).endswith(": not measured: the finest table is not published")
 
 

@@ -40,6 +40,12 @@ KNOWS = {
     "attribute": "looks for groups in which everybody is shown with the same value",
 }
 """what each attacker knows, as a sentence"""
+RELIES = (
+    "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is "
+    "given, it is the usual bound; where this does not hold, as with 1 of 20 secrets, it is the largest possible one, "
+    "3K-2. So the insider's share depends much on the secret."
+)
+"""on which bound an insider relies, as sentences"""
 NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
 
 

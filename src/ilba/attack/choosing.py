@@ -18,7 +18,7 @@ from ilba.attack.published import POLICIES
 from ilba.attack.risk import ALL, risk
 from ilba.attack.riskreport import RiskReport
 from ilba.design.design import Level, Names, Selection
-from ilba.design.tables import Tables, wanted_tables
+from ilba.design.tables import Tables, planned_tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
@@ -42,6 +42,7 @@ def what_if(
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
+    plan: Tables = "all",
     cells: int = 500_000,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
@@ -77,6 +78,9 @@ def what_if(
         Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
         The largest number of keys in a table. By default, any number.
+    plan : str or iterable of str, default "all"
+        With "controlled": the tables for which masks are chosen, as in `release`. By default all tables, also those
+        that are not among `tables`.
     cells : int, default 500,000
         Probabilities are computed for all finest cells up to this number, otherwise for a sample of areas.
     progress : callable, optional
@@ -105,7 +109,7 @@ def what_if(
     tell = progress or silent
     finest = finest.collect()
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-    masked = _Masked(finest, given_secret(secret))
+    masked = _Masked(finest, given_secret(secret), planned_tables(finest.design, plan, wanted))
     steps = [
         (K, method, bound)
         for K in thresholds
@@ -115,7 +119,7 @@ def what_if(
     for done, (K, method, bound) in enumerate(steps, 1):
         name = method if isinstance(method, str) else method.label
         part = within(progress, f"{name}, K = {K}" + ("" if bound is None else f", bound {bound}"))
-        made = masked.by(K, method, bound, wanted, part)
+        made = masked.by(K, method, bound, part)
         published = tables_by(method, made, wanted)
         loss = loss_summary([losses(published)], K)
         row: dict[str, Any] = {
@@ -168,28 +172,27 @@ def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]
     return figures
 
 
-def masked_jointly(finest: FinestTable, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
+def masked_jointly(finest: FinestTable, planned: Sequence[Selection], progress: Progress | None) -> FinestTable:
     """The same counts with the masks that a release by the default method would choose for these tables."""
-    return _Masked(finest, finest.own_secret()).by(finest.design.threshold, "controlled", None, wanted, progress)
+    return _Masked(finest, finest.own_secret(), planned).by(finest.design.threshold, "controlled", None, progress)
 
 
 class _Masked:
     """The same counts with masks for other thresholds, methods and bounds, from one secret."""
 
-    def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
+    def __init__(self, finest: FinestTable, secret: Secret | None, planned: Sequence[Selection]) -> None:
+        self._planned = planned
         self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
         self._anew: dict[int, FinestTable] = {}
 
-    def by(
-        self, K: int, method: Method | str, bound: int | None, wanted: Sequence[Selection], progress: Progress | None
-    ) -> FinestTable:
+    def by(self, K: int, method: Method | str, bound: int | None, progress: Progress | None) -> FinestTable:
         from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
         asked = None if method in POLICIES else method_of(method)
         if asked is not None and asked.policy is not None:  # with parameters of its own, such as a bound
-            drawn = self.by(K, "ilba", None, wanted, progress)
+            drawn = self.by(K, "ilba", None, progress)
             own = self._secret if drawn is not self._finest else (self._secret or self._finest.own_secret())
-            chosen: FinestTable = asked.masks(drawn, wanted, own, None, progress)
+            chosen: FinestTable = asked.masks(drawn, self._planned, own, None, progress)
             return chosen
         joint = method == "controlled"
         as_it_is = self._finest.method == method and bound is None
@@ -204,4 +207,4 @@ class _Masked:
         if not joint:
             return anew
         kept = kept_masks(self._finest, self._secret) if bound is None and self._finest.design.threshold == K else {}
-        return anew.controlled(wanted, bound, secret=self._secret, progress=progress, **kept)
+        return anew.controlled(self._planned, bound, secret=self._secret, progress=progress, **kept)

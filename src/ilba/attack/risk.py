@@ -7,7 +7,7 @@ derive. Everything is confidential: it is compared with the truth.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -31,10 +31,9 @@ from ilba.attack.riskreport import RiskReport
 from ilba.attack.scoring import Believed, TrueCells
 from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
-from ilba.design.tables import Tables, wanted_tables
+from ilba.design.tables import Tables, planned_tables, wanted_tables
 from ilba.errors import InputError, listing, suggesting
-from ilba.methods.controlled.search import declared_bound
-from ilba.methods.loss import usual_bound
+from ilba.methods.controlled.search import declared_bound, working_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
 from ilba.release.chapter import kept_masks
@@ -66,6 +65,7 @@ def risk(
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
+    plan: Tables = "all",
     bound: int | None = None,
     store: AnyFinestTable | None = None,
     cells: int = CELLS,
@@ -93,10 +93,13 @@ def risk(
         Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
         The largest number of keys in a table. By default, any number.
+    plan : str or iterable of str, default "all"
+        With "controlled": the tables for which masks are chosen, as in `release`. By default all tables, also those
+        that are not among `tables`.
     bound : int, optional
-        The largest error of controlled sums that attackers know. By default, the bound that the release states. An
-        insider is assumed to know the usual bound in any case. If it does not hold in these tables, the largest error
-        replaces it, and a note says so.
+        The largest error of controlled sums that attackers know. By default, the bound that the release states. If it
+        does not hold in these tables, the largest error replaces it, and a note says so. Without a bound, an insider
+        relies on the usual one, or where that does not hold on the largest possible one, 3K-2.
     store : FinestTable, optional
         With a release: the store it was made from. Without it, nothing can be compared with the truth.
     cells : int, default 2,000,000
@@ -141,9 +144,9 @@ def risk(
             from ilba.attack.choosing import masked_jointly  # it imports this module
 
             if isinstance(finest, FinestTable):
-                finest = masked_jointly(finest, wanted, progress)
+                finest = masked_jointly(finest, planned_tables(finest.design, plan, wanted), progress)
             else:
-                finest = finest.controlled(wanted, **kept_masks(finest, None))
+                finest = finest.controlled(planned_tables(finest.design, plan, wanted), **kept_masks(finest, None))
         stated, noise = None, finest.noise
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
@@ -572,9 +575,11 @@ class _Work:
                 f"cells) a sum of n small cells may lie up to n beyond the usual bound."
             )
             return None
-        usual = usual_bound(self.published.K)
-        if self.published.policy.name == "controlled" and named.errors_within(self.published, usual):
-            largest = declared_bound(self.published.K)
+        if self.published.policy.name != "controlled":
+            return None
+        usual, largest = self._public_bounds(self.published)
+        relied = self._bound_held(self.published)
+        if relied == usual:
             seen = AttackerView(self.published, Brought(bound=largest))
             certain = int(named.everything_but_one(seen).proven(self.published.K).sum())
             self.notes.append(
@@ -582,12 +587,27 @@ class _Work:
                 f"holds with 19 of 20 secrets; with the largest possible one, {largest}, {certain:,} cells are proven. "
                 f"What is likely uses no bound, so it may be less than what is proven."
             )
-            return usual
-        if self.published.policy.name == "controlled":
+        elif relied is not None:
             self.notes.append(
-                f"{name}: no bound is stated, and the usual one of {usual} does not hold here: none is used."
+                f"{name}: no bound is stated, and the usual one of {usual} does not hold here. The largest possible "
+                f"one, {largest}, is known to everybody and holds: it is used."
             )
-        return None
+        else:
+            self.notes.append(
+                f"{name}: no bound is stated, and neither the usual one of {usual} nor the largest possible one, "
+                f"{largest}, holds here: none is used."
+            )
+        return relied
+
+    def _public_bounds(self, published: PublishedTables) -> tuple[int, int]:
+        """The bounds that everybody knows: the usual one of such tables, and the largest possible one."""
+        K, work = published.K, (self.small or 0) * len(published.tables)
+        return working_bound(K, work), declared_bound(K)
+
+    def _bound_held(self, published: PublishedTables) -> int | None:
+        """The bound on which an insider relies: the first that holds; a given one leaves no other."""
+        bounds = self._public_bounds(published) if self.bound is None else (self.bound,)
+        return next((bound for bound in bounds if named.errors_within(published, bound)), None)
 
     def _level(self, name: str, level: int, found: Insight | None) -> None:
         if found is None:
@@ -606,12 +626,15 @@ class _Work:
             return
         shares, coarse = [], []
         tables = _selections(self.published)
+        planned = self.store.chosen.tables if self.store.chosen else "all"
+        chosen_for = planned_tables(self.published.design, planned, tables)
         top = min(node[0] for node in self.published.tables)
         for number in range(one.secrets):
             secret = Secret.from_text("ilba-secret-1:" + f"{17 * (number + 1):02x}" * 32)
-            masked = self.store.with_threshold(self.published.K, secret).controlled(tables, secret=secret)
+            masked = self.store.with_threshold(self.published.K, secret).controlled(chosen_for, secret=secret)
             other = PublishedTables.of(masked, "controlled", tables)
-            if not named.errors_within(other, bound):
+            bound = self._bound_held(other)
+            if bound is None:
                 continue
             if one.unknown is not None:
                 proven = self._lacking(other, bound, one.unknown).insight.proven(self.published.K)
@@ -645,5 +668,5 @@ class _Work:
             self.notes.append(f"attribute: {len(left_out)} tables are too large and were left out.")
 
 
-def _selections(published: PublishedTables) -> Sequence[Selection]:
+def _selections(published: PublishedTables) -> list[Selection]:
     return [table_of(published.design, node) for node in published.tables]

@@ -15,6 +15,7 @@ import polars as pl
 from ilba.attack.explanations import Explanation
 from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
+from ilba.methods.loss import not_quite_all
 
 _UNDECIDED = 1000  # the most undecided cells whose labels JSON holds
 _GROUPS = 15  # lines of groups on the page
@@ -29,7 +30,8 @@ class RiskReport:
     rows: pl.DataFrame
     """a row for each attacker: what they know; the number of small cells; how many are proven small, known exactly,
     certified, undecided; how many are believed small (`likely`) or believed to hold one person (`alone`) with
-    probability above .95, and the share of these beliefs that is right; groups and people shown with one value; the
+    probability above .95, and the share of these beliefs that is right; the share of small cells that is rightly
+    believed small (`likely_share`); groups and people shown with one value; the
     bound of errors on which an insider relies"""
     calibration: pl.DataFrame
     """calibration by attacker and event: the cells in each bin of probability, the mean probability, the true share"""
@@ -164,7 +166,7 @@ def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
     def right(number: int | None, part: float | None) -> str:
         if number is None:
             return "-"
-        return f"{number:,}" + ("" if part is None else f" ({part:.3f} right)")
+        return f"{number:,}" + ("" if part is None else f" ({not_quite_all(part, 3):.3f} right)")
 
     likely = "-" if row["likely_share"] is None else f"{row['likely_share']:.1%}"
     if row["likely_error"] is not None:

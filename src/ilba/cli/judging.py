@@ -22,6 +22,7 @@ from ilba.cli.words import (
     named_tables,
     opened,
     page_lang,
+    plan_option,
     print_frame,
     print_json,
     secret_of,
@@ -356,6 +357,7 @@ def _in_columns(words: pl.DataFrame) -> str:
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @named_tables
 @some_tables
+@plan_option
 @click.option("--secret", type=click.Path(), help="The secret that draws the masks [else a temporary one].")
 @click.option("-o", "--out", type=OutputFile(), help="Write the rows with a chart as HTML (confidential).")
 @click.option("--chart", type=OutputFile(), help="Write only the chart, as html, svg or png (confidential).")
@@ -371,6 +373,7 @@ def choose_k_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     secret: str | None,
     out: str | None,
     chart: str | None,
@@ -379,7 +382,7 @@ def choose_k_command(
     """Compare what each attacker learns, and the loss, for several K, methods and bounds (confidential).
 
     Nothing is published. After the first of them it says about how long the others take. Fewer tables
-    (--max-keys 1) take less.
+    (--max-keys 1) take less. `controlled` chooses masks for all tables in any case, as `release` does.
     """
     from ilba.attack.attackers import Register, read_register
     from ilba.attack.choosing import what_if
@@ -403,6 +406,7 @@ def choose_k_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             progress=bar if as_json else _with_time_left(bar),
         )
     if chart:
@@ -475,6 +479,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @named_tables
 @some_tables
+@plan_option
 @click.option("-o", "--out", type=OutputFile(), help="Write the report as HTML (confidential).")
 @page_lang
 @json_option
@@ -494,12 +499,14 @@ def risk_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     out: str | None,
     as_json: bool,
 ) -> None:
     """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential).
 
-    Tables of a store have the published masks if there are any, else those of iLBA.
+    Tables of a store have the published masks if there are any, else those of iLBA. --method controlled chooses masks
+    for all tables, as `release` does, also if only some are measured.
     """
     from ilba.attack.attackers import Insider, Register, read_register
     from ilba.attack.audit import by_field, store_of
@@ -534,6 +541,7 @@ def risk_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             bound=bound,
             cells=CELLS if cells is None else cells,
             solver_seconds=solver_seconds,
@@ -550,17 +558,16 @@ def risk_command(
 
 
 _MEANING = (
-    "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
-    "Totals: tables of at most one variable. Differences, ranks: of neighbouring\n"
-    "areas. Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
-    "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
-    "can prove from these tables; provable counts: the share of all small counts of\n"
-    "the tables; aggregates: the number of those in coarser tables. Guessed: small\n"
-    "cells whose true count is the most frequent one for their published number.\n"
-    "Likely: cells whose published number means a small count in 95 of 100 cells.\n"
-    "Of an attacker: the share of small cells that are proven, or rightly believed\n"
-    "with more than .95; the insider relies on the usual bound of controlled sums.\n"
-    "Safe: nothing is proven, and every cell is certified."
+    "Loss: absolute difference of masked and true count; suppressed cells have none. Totals: tables of at most one "
+    "variable. Differences, ranks: of neighbouring areas. Bound: K plus K/2. Bias: of the finest counts 1 to K-1, the "
+    "largest distance between such a count and the mean of its published numbers. Invented: empty cells published "
+    "above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells with 1..K-1 "
+    "that everybody can prove from these tables; provable counts: the share of all small counts of the tables; "
+    "aggregates: the number of those in coarser tables. Guessed: the share of small cells whose true count is the most "
+    "frequent one for their published number. Likely: the share of small cells whose published number alone means a "
+    "small count in 95 of 100 cells. After the name of an attacker, likely: the share of small cells that it rightly "
+    "believes to be small with more than .95 from all tables; proven: the share that it proves. {relies}Safe: nothing "
+    "is proven, and every cell is certified."
 )
 
 
@@ -582,6 +589,7 @@ _MEANING = (
 )
 @named_tables
 @some_tables
+@plan_option
 @click.option(
     "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
 )
@@ -604,6 +612,7 @@ def compare_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    plan: list[str] | None,
     secret: str | None,
     measures: list[str] | None,
     out: str | None,
@@ -612,8 +621,10 @@ def compare_command(
 ) -> None:
     """Compare methods on the same tables: loss, bias, and what everybody can prove (confidential).
 
-    Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
+    Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise. `controlled` chooses
+    masks for all tables, as `release` does: --levels town gives the loss of the towns in a release of everything.
     """
+    from ilba.attack.attackers import RELIES
     from ilba.output.compare import check_measures, compare, measures_of
 
     _require_charts(out)
@@ -628,6 +639,7 @@ def compare_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
+            plan=plan or "all",
             secret=secret_of(store, secret),
             progress=bar,
         )
@@ -642,7 +654,8 @@ def compare_command(
         wide = shutil.get_terminal_size((80, 24)).columns
         click.echo(comparison.text(measures, wide))
         if not measures:
-            click.echo(_MEANING)
+            relies = f"{RELIES} " if "insider" in attackers else ""
+            click.echo(textwrap.fill(_MEANING.format(relies=relies), 79))
         for text in comparison.remarks:
             click.echo(textwrap.fill(text, 79))
         for name, strong, weak in () if measures else comparison.notes:

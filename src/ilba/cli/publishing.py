@@ -21,6 +21,7 @@ from ilba.cli.words import (
     method_option,
     named_tables,
     opened_on,
+    plan_option,
     print_json,
     some_tables,
     typed_level,
@@ -84,7 +85,7 @@ from ilba.errors import InputError, MissingExtra, listing, nearest, some
     help="State this bound in the release, if it holds in every table.",
 )
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
-@click.option("--plan", type=typed_list, metavar="A,B,..", help="Tables for which masks are chosen [all].")
+@plan_option
 @ledger_options
 @click.option("--from-ledger", help="A finer published store: publish sums of its masks.")
 @click.option(

@@ -314,6 +314,11 @@ named_tables = click.option(
 )
 
 
+plan_option = click.option(
+    "--plan", type=typed_list, metavar="A,B,..", help="Tables for which `controlled` chooses masks [all]."
+)
+
+
 def some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select tables of a store."""
     for option in (

@@ -42,12 +42,30 @@ def selections(
     return [design.at(combination, subset) for combination in combinations for subset in subsets]
 
 
-def _refuse_endless(design: Design, keys: Names | None, max_keys: int | None) -> None:
-    """Refuse to list all tables of a design with many hierarchies."""
+def planned_tables(design: Design, plan: Tables, wanted: list[Selection]) -> list[Selection]:
+    """The tables for which a release of the wanted ones chooses masks: all, unless the plan names some.
+
+    Where all are too many to list, a release needs a plan, so the wanted tables are it.
+
+    >>> design = Design.of(["town"], ["sex"])
+    >>> [table.name for table in planned_tables(design, "all", wanted_tables(design, ["town"]))]
+    ['all', 'all.sex', 'town', 'town.sex']
+    """
+    is_all = isinstance(plan, str) and plan == "all"
+    return wanted if is_all and number_of_tables(design) > MOST_TABLES else wanted_tables(design, plan)
+
+
+def number_of_tables(design: Design, keys: Names | None = None, max_keys: int | None = None) -> int:
+    """The number of tables of a design: each combination of levels by each subset of keys."""
     chosen = len(design.keys) if keys is None else len(names_of("keys", keys))
     most = chosen if not isinstance(max_keys, int) else min(max_keys, chosen)
     number = math.prod(len(h.columns) + 1 for h in design.hierarchies)
-    number *= sum(math.comb(chosen, size) for size in range(most + 1))
+    return number * sum(math.comb(chosen, size) for size in range(most + 1))
+
+
+def _refuse_endless(design: Design, keys: Names | None, max_keys: int | None) -> None:
+    """Refuse to list all tables of a design with many hierarchies."""
+    number = number_of_tables(design, keys, max_keys)
     if number > MOST_TABLES:
         raise InputError(
             f"this design has {number:,} tables, too many to list. Name those that you want as tables= (--tables), or "

@@ -23,6 +23,15 @@ def usual_bound(K: int) -> int:
     return K // 2 + K
 
 
+def not_quite_all(share: float, digits: int) -> float:
+    """A share to be shown with so many digits: one below 1 is not rounded up to 1.
+
+    >>> not_quite_all(0.9997, 3), not_quite_all(0.98, 3), not_quite_all(1.0, 3)
+    (0.999, 0.98, 1.0)
+    """
+    return min(share, 1 - 10.0**-digits) if share < 1 else share
+
+
 class LossSummary(NamedTuple):
     """How far the counts of some tables lie from the truth (confidential)."""
 

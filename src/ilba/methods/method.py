@@ -315,7 +315,7 @@ class Method(ABC):
         finest : FinestTable
             The counts with masks that were drawn by SCA.
         wanted : sequence of Selection
-            The tables that are published.
+            The tables for which masks are chosen.
         secret : Secret or path or None
             The secret, for a method that chooses masks.
         bound : int or None

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from ilba.attack.attackers import KNOWS
+from ilba.attack.attackers import KNOWS, RELIES
 from ilba.attack.audit import in_percent
 from ilba.errors import listing
 from ilba.files import writable
@@ -27,9 +27,8 @@ MEANING = (
     "Loss is the absolute difference between masked and true counts. Small is the number of finest cells with a "
     "true count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is "
     "proven in any table, and every count is certified); believed by an outsider with more than .95, rightly; "
-    "proven by a neighbour, by an insider who lacks one cell and relies on the usual or the given bound of "
-    "controlled sums (if it was not held, on the largest loss), or with a register. On controlled sums another "
-    "secret may double or halve the share of the insider: do not choose K by it. `ilba risk` gives its range. "
+    f"proven by a neighbour, by an insider who lacks one cell, or with a register. {RELIES} Do not choose K by it; "
+    "`ilba risk` also measures it for three other secrets. "
     "Outsider right is how often such a belief is right. Groups are groups of people that are shown with one value "
     "only. A dash means not measured: for outsider and insider the finest table must be among the tables. Under "
     "outsider right it also means that nothing was believed."
@@ -80,8 +79,8 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    on = "bound" if is_held else "largest error"
-    relies = {"insider": f"an insider who knows all but one and relies on the {on} proves, by this secret,"}
+    on = "the largest error" if not is_held else "the bound" if bound else "a public bound"
+    relies = {"insider": f"an insider who knows all but one and relies on {on} proves, by this secret,"}
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
     learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]

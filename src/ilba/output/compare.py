@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ilba import notebook
-from ilba.attack.attackers import checked
+from ilba.attack.attackers import RELIES, checked
 from ilba.attack.audit import audit, in_percent
 from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
@@ -23,7 +23,7 @@ from ilba.attack.published import PublishedRows, PublishedTables
 from ilba.attack.risk import risk
 from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
-from ilba.design.tables import Tables, wanted_tables
+from ilba.design.tables import Tables, number_of_tables, planned_tables, wanted_tables
 from ilba.errors import InputError, Notice, listing, nearest, notice, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
@@ -45,6 +45,7 @@ SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts
 _INVENTED = (
     "attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too."
 )
+_ALONE = "{}: numbers depend on which tables are published. These are of a release of {} tables alone."
 MEASURES = (
     "mean_loss", "p99_loss", "max_loss", "loss_below_K", "loss_to_99", "loss_from_100", "loss_of_totals",
     "loss_of_differences", "ranks_turned", "within_half_K", "over_bound", "bias", "adds_up", "blank", "invented",
@@ -141,6 +142,7 @@ class Comparison:
             "comparison.html",
             lang=lang,
             title=self.title,
+            relies=RELIES,
             picture=inline(drawing.svg(loss_charts.risk(self._drawn))),
             groups=[(head, *_group(rows, columns)) for head, columns in self._groups(rows.columns)],
             notes=self.notes,
@@ -216,6 +218,7 @@ def compare(
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
+    plan: Tables = "all",
     secret: Secret | Path_ | None = None,
     bound: int | None = None,
     progress: Progress | None = None,
@@ -241,6 +244,9 @@ def compare(
         Only tables by subsets of these keys. Left out, of all keys.
     max_keys : int, optional
         At most this many keys in a table. Left out, any number.
+    plan : str or iterable of str, default "all"
+        With "controlled": the tables for which masks are chosen, as in `release`. By default all tables, also those
+        that are not among `tables`.
     secret : Secret or path, optional
         Its secret, which chooses masks and draws as for a release. Left out, as for `FinestTable.controlled`. Methods
         that draw have the same draws on every run if it is not at hand.
@@ -269,18 +275,22 @@ def compare(
     finest = finest.collect()
     others = [one for one in checked(attackers) if one != "proof"] if attackers else []
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+    planned = planned_tables(finest.design, plan, wanted)
     K, tell = finest.design.threshold, progress or silent
     given = None if methods is None else [method_of(method) for method in methods]
     if given is not None and not given:
         raise InputError("methods is empty. Name at least one, such as 'rounding:base=5'.")
     number = 6 if given is None else len(given)
     candidates = (
-        _variants(finest, wanted, secret, bound, progress)
+        _variants(finest, wanted, planned, secret, bound, progress)
         if given is None
-        else _published(given, finest, wanted, secret, bound, progress)
+        else _published(given, finest, wanted, planned, secret, bound, progress)
     )
     rows: list[dict[str, Any]] = []
     notes, remarks = [], []
+    joint = [method.label for method in given or () if method.joint]
+    if joint and len(wanted) < number_of_tables(finest.design):
+        remarks.append(_ALONE.format(listing(joint), len(wanted)))
     start = time.perf_counter()
     for done, one in enumerate(candidates, 1):
         if isinstance(one, InputError):
@@ -316,7 +326,8 @@ def measured_method(
     if masked is not None and method.policy is not None:
         one = _own(method.label, method.name, masked, method.policy, list(wanted))
     else:
-        (made,) = _published([method], finest, list(wanted), secret, None, progress)
+        planned = planned_tables(finest.design, "all", list(wanted))
+        (made,) = _published([method], finest, list(wanted), planned, secret, None, progress)
         if isinstance(made, InputError):
             raise made
         one = made
@@ -324,7 +335,12 @@ def measured_method(
 
 
 def _variants(
-    finest: FinestTable, wanted: list[Selection], secret: Any, bound: int | None, progress: Progress | None
+    finest: FinestTable,
+    wanted: list[Selection],
+    planned: list[Selection],
+    secret: Any,
+    bound: int | None,
+    progress: Progress | None,
 ) -> Iterator[_Candidate]:
     """The methods of this package, each in its variants."""
     observed, grid = finest.with_cells("observed"), finest.with_cells("grid")
@@ -336,22 +352,23 @@ def _variants(
         ("iLBA, all cells of the grid", grid, "ilba"),
     ):
         yield _own(name, name, masked, method, wanted)
-    chosen = _jointly(finest, wanted, secret, bound, within(progress, "controlled"))
+    chosen = _jointly(finest, planned, secret, bound, within(progress, "controlled"))
     yield _own("controlled", "controlled", chosen, "controlled", wanted)
 
 
 def _jointly(
-    finest: FinestTable, wanted: list[Selection], secret: Any, bound: int | None, progress: Progress | None
+    finest: FinestTable, planned: list[Selection], secret: Any, bound: int | None, progress: Progress | None
 ) -> FinestTable:
     """The masks of a release by the default method: those in the ledger stay, unless a bound is tried."""
     kept = kept_masks(finest, secret) if bound is None else {}
-    return finest.controlled(wanted, bound, secret=secret, progress=progress, **kept)
+    return finest.controlled(planned, bound, secret=secret, progress=progress, **kept)
 
 
 def _published(
     methods: Sequence[Method],
     finest: FinestTable,
     wanted: list[Selection],
+    planned: list[Selection],
     secret: Any,
     bound: int | None,
     progress: Progress | None,
@@ -364,9 +381,9 @@ def _published(
             try:
                 step = within(progress, method.label)
                 if method == Controlled():
-                    masked = _jointly(finest, wanted, secret, bound, step)
+                    masked = _jointly(finest, planned, secret, bound, step)
                 else:
-                    masked = method.masks(finest, wanted, secret, bound, step)
+                    masked = method.masks(finest, planned, secret, bound, step)
                 if method.policy is not None:
                     one = _own(method.label, method.name, masked, method.policy, wanted, note)
                 else:

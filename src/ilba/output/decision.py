@@ -69,16 +69,17 @@ WORDS: dict[str, dict[str, Any]] = {
             "register": "An attacker with exact counts of {tables} from a register",
             "insider": "An insider who knows every true count but one",
             "outsider": "An outsider who guesses by probability",
-            "neighbour": "A neighbour who knows that a certain person was counted, and guesses",
+            "neighbour": "A neighbour who knows that a certain person is in the cell",
             "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the finest cells with 1 to {below}",
         "proves_none": "proves no count of 1 to {below} here; nothing is promised",
-        "bets": "is sure of {share} of the finest cells with 1 to {below}; {right} of these guesses are right",
-        "also": "; by guesses it is sure of {share}, {right} of them right",
+        "bets": "rightly guesses {share} of the finest cells with 1 to {below}; {right} of its guesses are right",
+        "also": "; with guesses {share}; {right} of its guesses are right",
+        "also_free": "; without relying on it, rightly guesses {share}; {right} of its guesses are right",
         "no_guess": "; guesses not measured",
         "relies": ", relying on errors of at most {bound}",
-        "by_secret": " (another secret may double or halve what is proven)",
+        "by_secret": " (depends much on the secret)",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
         "groups_none": "finds none",
@@ -153,16 +154,17 @@ WORDS: dict[str, dict[str, Any]] = {
             "register": "등록부에서 {tables}의 정확한 빈도를 아는 사람",
             "insider": "하나를 제외한 모든 참값을 아는 사람",
             "outsider": "가능성이 높은 값에 거는 사람",
-            "neighbour": "특정인이 포함되어 있음을 알고 추측하는 사람",
+            "neighbour": "특정인이 그 칸에 있음을 아는 사람",
             "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
         },
         "proves": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 증명할 수 있음",
         "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
-        "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
-        "also": "; 추측으로는 {share}를 확신하며 그중 {right}가 맞음",
+        "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
+        "also": "; 증명이나 추측으로 {share}를 알아내며, 전체 추측의 {right}가 맞음",
+        "also_free": "; 이를 이용하지 않고 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
         "no_guess": "; 추측은 측정하지 않음",
         "relies": "(오차가 {bound} 이하라는 점을 이용)",
-        "by_secret": " (비밀 키가 다르면 증명되는 비율이 두 배 또는 절반이 될 수 있음)",
+        "by_secret": " (비밀 키가 다르면 이 비율이 크게 다를 수 있음)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
         "groups_none": "하나도 찾지 못함",
@@ -375,7 +377,7 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_secret: 
     if likely is None:
         text += says["no_guess"]
     elif likely:
-        text += told("also", likely)
+        text += told("also_free" if proven and one["bound"] is not None else "also", likely)
     return text, not proven and likely == 0 and one[
         "attacker"
     ] != "register"  # the attack of a register is not complete

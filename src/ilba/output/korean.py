@@ -159,8 +159,11 @@ WORDS = {
         "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
     "bound {} not held, {} reached: who relies on a bound is measured with {}.":
         "한도 {}가 지켜지지 않았고 최대 오차는 {}입니다. 한도를 이용하는 공격자는 {}로 측정하였습니다.",
-    "{}: no bound is stated, and the usual one of {} does not hold here: none is used.":
-        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
+    "{}: no bound is stated, and the usual one of {} does not hold here. The largest possible one, {}, is known to "
+    "everybody and holds: it is used.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않습니다. 가능한 가장 큰 한도 {}는 누구나 알며 지켜지므로 이를 씁니다.",
+    "{}: no bound is stated, and neither the usual one of {} nor the largest possible one, {}, holds here: none is used.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 가능한 가장 큰 한도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
     "counts happen "
     "to lie at the bound.":
@@ -206,23 +209,30 @@ WORDS = {
     # the comparison of methods
     "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
     "Likely is the share of small cells whose published number means a small count in 95 of 100 cells. Of a named "
-    "attacker it is the share of small cells that are rightly believed to be small with more than .95. The insider relies "
-    "on the usual bound of controlled sums.":
+    "attacker it is the share of small cells that are rightly believed to be small with more than .95.":
         "유력은 공표된 수가 100칸 중 95칸에서 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
-        "옳게 믿는 작은 칸의 비율입니다. 내부자는 조정 합계의 통상 한도를 믿습니다.",
+        "옳게 믿는 작은 칸의 비율입니다.",
+    "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is given, "
+    "it is the usual bound; where this does not hold, as with 1 of 20 secrets, it is the largest possible one, 3K-2. So the "
+    "insider's share depends much on the secret.":
+        "함께 선택한 조정값의 합계에서 내부자는 주어진 한도를, 그 한도가 지켜지지 않았으면 최대 손실을 이용합니다. 주어진 한도가 없으면 "
+        "통상의 한도를, 비밀 키 20개 중 1개에서처럼 그것이 지켜지지 않으면 가능한 가장 큰 한도 3K-2를 이용합니다. 그래서 내부자의 비율은 "
+        "비밀 키에 따라 크게 다릅니다.",
     "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
     " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias is the largest of the "
     "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and "
     "ranks are "
     "between neighbouring areas. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
-    " published above 0; lost cells are not empty and published as 0. Guessed is the share of small cells whose count"
+    " published above 0; lost is the share of the other counts that are published as 0. Guessed is the share of small cells whose count"
     " is the most frequent one for their published number. Unbounded noise proves nothing; only certified tables are "
     "called safe.":
         "손실은 조정값과 참값의 차의 절댓값입니다. 증명 가능은 참값이 1~K-1인 최세분 칸 중, 모든 표를 가진 누구나 그렇다고 "
         "증명할 수 있는 비율이며 하한입니다. 편향은 참값 1~K-1별 평균 조정값과 참값의 차 중 가장 큰 것입니다. 합계는 변수가 하나 "
         "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
-        "다른 값으로 공표된 칸, 잃은 칸은 누군가 있는데 0으로 공표된 칸입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
+        "다른 값으로 공표된 칸, 잃음은 나머지 빈도 중 0으로 공표된 것의 비율입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
+    "{}: numbers depend on which tables are published. These are of a release of {} tables alone.":
+        "{}: 수치는 함께 공표하는 표에 따라 달라집니다. 이 수치는 표 {}개만 공표할 때의 것입니다.",
     "What users lose": "이용자가 잃는 것", "Cells and sums": "칸과 합계", "What attackers learn": "공격자가 알아내는 것",
     "What the named attackers learn": "이름 있는 공격자가 알아내는 것", "likely %": "유력 %",
     "outsider: proven %": "외부인: 증명 %", "outsider: likely %": "외부인: 유력 %", "neighbour: proven %": "이웃: 증명 %",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ilba.errors import InputError, some
 from ilba.files import replacing
+from ilba.methods.loss import not_quite_all
 from ilba.output.korean import said
 
 if TYPE_CHECKING:
@@ -65,8 +66,12 @@ def _templates() -> Environment:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share from 0 to 1 as a percentage."""
-    return f"{share:.{digits}%}"
+    """A share from 0 to 1 as a percentage; only all is 100%.
+
+    >>> percent(0.123), percent(0.9997), percent(1.0)
+    ('12.3%', '99.9%', '100.0%')
+    """
+    return f"{not_quite_all(share, digits + 2):.{digits}%}"
 
 
 def _number(number: int | None) -> str:

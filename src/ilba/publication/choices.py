@@ -20,6 +20,7 @@ from ilba.errors import IlbaError, InputError, SecretError, notice, some
 from ilba.methods.lab import ILBA, method_of
 from ilba.methods.method import Method
 from ilba.output.compare import measured_method
+from ilba.output.pages import percent
 from ilba.progress import Progress, within
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
@@ -111,10 +112,13 @@ class Measured:
         said = []
         if self.proven is not None:
             relies = "" if self.bound is None else f", relying on errors of at most {self.bound}"
-            said.append(f"proves {self.proven:.1%} of the small finest cells{relies}")
+            said.append(f"proves {percent(self.proven)} of the small finest cells{relies}")
         if self.likely is not None:
-            right = "" if self.right is None else f", right in {self.right:.1%} of the cases"
-            said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
+            right = "" if self.right is None else f"; {percent(self.right)} of its guesses are right"
+            found = "with guesses" if self.proven else "rightly guesses"
+            if self.proven and self.bound is not None:  # what is likely uses no bound
+                found = "without relying on it, rightly guesses"
+            said.append(f"{found} {percent(self.likely)} with more than 95% certainty{right}")
         elif self.proven is not None:
             said.append("guesses not measured")
         if self.groups is not None:
@@ -154,7 +158,7 @@ def too_slow(finest: AnyFinestTable, wanted: Sequence[Selection]) -> tuple[str, 
 def masked_by(
     method: str,
     finest: AnyFinestTable,
-    wanted: Sequence[Selection],
+    planned: Sequence[Selection],
     how: Mapping[str, Any],
     *,
     secret: Secret | None = None,
@@ -164,7 +168,7 @@ def masked_by(
     if method != "controlled" or finest.method == "controlled":
         return finest
     try:
-        return finest.controlled(wanted, **how, secret=secret, progress=within(progress, method))
+        return finest.controlled(planned, **how, secret=secret, progress=within(progress, method))
     except (InputError, SecretError):  # its masks came with the counts, or its secret is elsewhere
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from ilba.data.codelists import code_columns, no_code_list, read_labels
+from ilba.data.codelists import CODE_COLUMNS, code_columns, no_code_list, read_labels
 from ilba.data.csvfiles import other_separator
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import Reading, scan
@@ -72,6 +72,11 @@ class DeclaredLists:
         """The code list of a column, and of the levels above that are made from its codes."""
         entry = self.said.codes[column]
         frame, code, codes = self._listed(column)
+        if set(CODE_COLUMNS[:2]) <= set(frame.columns) and len({*frame["variable"]} & {*self.design.columns}) > 1:
+            raise InputError(
+                f"codes.{column}: {entry.file!r} lists the codes of several variables. Remove this entry, and write "
+                f"at the top: lists = [{entry.file!r}]"
+            )
         named = {"en": entry.label} if isinstance(entry.label, str) else dict(entry.label)
         chosen = {
             lang: _chosen(frame, name, f"codes.{column}.label", 1)

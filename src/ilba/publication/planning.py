@@ -230,7 +230,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
             tell(ProgressStep("comparing"))
             by, method = prepared.by, prepared.said.method
-            masked = None if by else masked_by(method, finest, wanted, how | kept, progress=progress)
+            planned = prepared.planned if method == "controlled" else wanted
+            masked = None if by else masked_by(method, finest, planned, how | kept, progress=progress)
             compared = choices(finest, wanted, masked, by=by, full=full, progress=progress)
             seen = {one.method for one in compared}
             slow = () if full or not compared else too_slow(finest, wanted)
@@ -251,7 +252,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
     if compared and not is_own:
-        insider = ", what the insider proves may double or halve" if learnt else ""
+        insider = ", what the insider proves possibly much" if learnt else ""
         notes.append(
             f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
         )

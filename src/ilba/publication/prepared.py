@@ -253,6 +253,11 @@ class Prepared:
             return wanted_tables(self.design, tables.names)
         return wanted_tables(self.design, "all", tables.levels or None, tables.keys or None, tables.max_keys)
 
+    @property
+    def planned(self) -> list[Selection]:
+        """The tables for which masks are chosen."""
+        return wanted_tables(self.design, list(self.said.tables.plan) or "all")
+
     # --- code lists and maps
 
     @cached_property

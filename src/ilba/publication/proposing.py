@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from ilba.data.codelists import CODE_COLUMNS
 from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.missing import SHORT
@@ -197,8 +198,12 @@ class _Proposal:
         self.day = "{wave}-12-31" if re.fullmatch("[0-9]{4}", self.wave) else ""
         """a day that follows the wave"""
         self.files: dict[str, pl.DataFrame] = {}
+        self.whole = [one for one in found.files if one is not self.source and self._is_whole(one)]
+        """code lists of several variables, in the columns of a release"""
         self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
-        self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
+        whole = {one.path for one in self.whole}
+        lists = [m for m in found.matches if not self._is_map(m) and not self._is_tree(m) and m.file not in whole]
+        self.lists = {m.column: m for m in lists}
         self.hierarchies = self._hierarchies()
         areas = {c for h in self.hierarchies.values() for c in h}
         self.shapes = {m.column: m for m in found.matches if self._is_map(m) and m.column in areas}
@@ -207,6 +212,11 @@ class _Proposal:
 
     def _is_map(self, match: Match) -> bool:
         return is_map(Path(match.file))
+
+    def _is_whole(self, one: FileFacts) -> bool:
+        """Whether a file is a code list as `lists` takes it: a row of it names its variable."""
+        is_own = set(CODE_COLUMNS[:2]) <= set(one.frame.columns) and kind_of(Path(one.path)) == "csv"
+        return is_own and not {c.name for c in self.source.columns}.isdisjoint(one.frame[CODE_COLUMNS[0]])
 
     def _is_tree(self, match: Match) -> bool:
         return match.by == LEAVES and match.file.lower().endswith(".hrc")
@@ -381,6 +391,7 @@ class _Proposal:
         """The codes in the code list of a column."""
         match = self.lists.get(column)
         frames = [one.frame[match.by] for one in self.found.files if match and one.path == match.file]
+        frames += [one.frame.filter(pl.col("variable") == column)["code"] for one in self.whole]
         return {code for frame in frames for code in frame.str.strip_chars().drop_nulls()}
 
     def _free(self, name: str) -> str:
@@ -428,7 +439,7 @@ class _Proposal:
                 found[level]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
-            if column in used and column not in found and labels:
+            if column in used and column not in found and labels and not self._listed(column):
                 file = self._free(f"codes-{column.replace('/', '-')}")
                 self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
                 found[column] = {"file": file, "code": "code", "label": {"en": "label"}}
@@ -474,7 +485,7 @@ class _Proposal:
 
     def text(self) -> str:
         source, recipe, codes = self.source, self.recipe(), self.codes()
-        proposed = ["source", "population.name", "hierarchies", "keys"]
+        proposed = ["source", "population.name", "hierarchies", "keys", *(["lists"] if self.whole else [])]
         proposed += [f"recipe.{name}" for name in recipe]
         proposed += [f"codes.{name}" for name in codes] + [f"maps.{name}" for name in self.shapes]
         spellings = sorted({text for c in source.columns for text in c.spellings if text not in SHORT})
@@ -490,6 +501,7 @@ class _Proposal:
             "format = 1",
             "# These entries were proposed from the data. Check and correct each, then remove it from this list.",
             f"proposed = {_toml(proposed)}",
+            *([f"lists = {_toml([self.place(one.path) for one in self.whole])}"] if self.whole else []),
             "",
             "# The variables of the tables.",
             f"keys = {_toml(self.keys)}",

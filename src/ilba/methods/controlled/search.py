@@ -207,8 +207,17 @@ def rules_of(K: int, bound: int | None, work: int, extra: int = 0, how: How = Ho
     """
     if K > _LARGEST:
         raise InputError(f"masks are chosen jointly for a threshold of up to {_LARGEST:,}; this one is {K:,}.")
-    usual = (usual_bound(K) if work <= _LARGE else 2 * K - 1) + extra
-    return Rules(K, usual if bound is None else bound_of(bound, K), *how)
+    working = working_bound(K, work) + extra
+    return Rules(K, working if bound is None else bound_of(bound, K), *how)
+
+
+def working_bound(K: int, work: int) -> int:
+    """The bound for which masks are chosen with 19 of 20 secrets: the usual bound, for large designs 2K-1.
+
+    >>> working_bound(5, 1000), working_bound(5, 10**8)
+    (7, 9)
+    """
+    return usual_bound(K) if work <= _LARGE else 2 * K - 1
 
 
 def declared_bound(K: int) -> int:
