@@ -15,23 +15,19 @@ from support.serving import problem, serving
 pytestmark = pytest.mark.slow
 
 
+TABLES = ["town.sex.age", "town.sex", "town", "region.sex", "all.sex", "all"]
+
+
+def released(home, wave, n, tables=TABLES):
+    counted = {"secret": Secret(bytes(range(32))), "population": "towns", "wave": wave, "unit": "persons"}
+    finest = ilba.build(population(n, seed=n), HKEY[:2], ["sex", "age"], **counted)
+    return finest.release(home / wave, "controlled", tables, title="Towns", labels=LABELS, ledger=False)
+
+
 @pytest.fixture(scope="module")
 def waves(tmp_path_factory):
-    home, secret = tmp_path_factory.mktemp("waves"), Secret(bytes(range(32)))
-    found = []
-    for wave, n in (("2021", 900), ("2026", 1200)):
-        finest = ilba.build(
-            population(n, seed=n),
-            HKEY[:2],
-            ["sex", "age"],
-            secret=secret,
-            population="towns",
-            wave=wave,
-            unit="persons",
-        )
-        tables = ["town.sex.age", "town.sex", "town", "region.sex", "all.sex", "all"]
-        found.append(finest.release(home / wave, "controlled", tables, title="Towns", labels=LABELS, ledger=False))
-    return found
+    home = tmp_path_factory.mktemp("waves")
+    return [released(home, "2021", 900), released(home, "2026", 1200)]
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +86,21 @@ def test_waves_are_one_table_over_time_with_the_change_between_them(client, wave
     assert "has no time" in problem(client.get("/tables/2021:town/data", params={"measure": "change"}), 400)
     share = asked(client, "towns:town.sex.time", measure="percent")
     assert share["value"][0] + share["value"][2] == pytest.approx(100, abs=0.01)
+
+
+def test_a_change_is_since_a_time_that_is_shown_or_for_a_single_one_since_the_wave_before(tmp_path):
+    waves = [released(tmp_path, wave, n, ["all.sex"]) for wave, n in (("2024", 400), ("2025", 700), ("2026", 500))]
+    women, men = ([dict(counts(one, "all.sex").rows())[sex] for one in waves] for sex in "fm")
+    with serving(*(one.path for one in waves), options=("--no-access-log",)) as running, running.client() as client:
+
+        def change(times):
+            given = {"measure": "change", "valuecodes[time]": times, "valuecodes[sex]": "*"}
+            return asked(client, "towns:all.sex.time", **given)["value"]
+
+        assert change("2024,2026") == [None, women[2] - women[0], None, men[2] - men[0]]
+        assert change("2026") == [women[2] - women[1], men[2] - men[1]]
+        assert change("2024") == [None, None]
+        assert change("*") == [None, women[1] - women[0], women[2] - women[1], None, men[1] - men[0], men[2] - men[1]]
 
 
 def test_the_series_is_described_with_its_waves(client):

@@ -132,13 +132,17 @@ def _counts(catalog: Catalog, entry: TableEntry, places: list[list[int]]) -> Flo
 
 
 def _before(catalog: Catalog, entry: TableEntry, places: list[list[int]], axis: int) -> FloatArray:
-    """The counts of the previous time; NaN for the first."""
+    """The counts of the time before each of several times, or of the wave before a single one; NaN for the first.
+
+    So the change of a time is always since one that is shown beside it, or that the title names.
+    """
+    times = sorted(set(places[axis]))
+    known = times if len(times) > 1 else range(times[0] + 1)
+    rank = np.searchsorted(known, places[axis])
     earlier = [*places]
-    earlier[axis] = [max(0, place - 1) for place in places[axis]]
-    found = _counts(catalog, entry, earlier)
-    first = np.array([place == 0 for place in places[axis]])
+    earlier[axis] = [known[max(0, one - 1)] for one in rank.tolist()]
     shape = [-1 if place == axis else 1 for place in range(len(places))]
-    return np.where(first.reshape(shape), np.nan, found)
+    return np.where((rank == 0).reshape(shape), np.nan, _counts(catalog, entry, earlier))
 
 
 def _projection(entry: TableEntry, kept: Iterable[str]) -> TableEntry:
