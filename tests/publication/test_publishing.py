@@ -173,6 +173,25 @@ def test_only_what_has_changed_is_done_again(agency):
     assert ilba.Release(agency / "release").manifest["title"] == "Towns"
 
 
+def test_a_lost_secret_is_asked_for_and_one_that_is_restored_draws_the_masks_again(agency):
+    secret, lost = agency / "confidential" / "publication.secret", agency / "lost"
+    (agency / "confidential" / "publication.ledgers.json").touch()
+    secret.rename(lost)
+    table = next((agency / "data").glob("*.csv"))
+    before = table.read_bytes()
+    table.write_bytes(before + before.splitlines(keepends=True)[-2])
+    for command in ("plan", "publish"):
+        said = run(command, cwd=agency, code=2).stderr
+        assert "publication.secret' is missing, and 'publication.ledgers.json' beside it shows" in said
+    assert not secret.exists()
+    ilba.Secret.new().to_file(secret)
+    with pytest.raises(ilba.UnsafeRelease, match="another secret"):
+        quietly(ilba.publish, agency, correction=True)
+    shutil.copy(lost, secret)
+    table.write_bytes(before)
+    assert quietly(ilba.publish, agency).done[0] == "count"
+
+
 def test_other_tables_later_show_the_same_masks(agency):
     before = ilba.Release(agency / "release").table("AGS.Geschlecht")
     toml = agency / "publication.toml"

@@ -42,6 +42,7 @@ from ilba.release.ledger import Ledger
 from ilba.release.proving import lists_from_the_data
 from ilba.release.replacing import way
 from ilba.secret.secret import Secret
+from ilba.tables.beside import refuse_lost
 from ilba.tables.building import build
 from ilba.tables.engine import DRAWN_KEYS, AnyFinestTable
 
@@ -308,6 +309,8 @@ def counted(
     Without `output` nothing is written. If there is no secret yet, a temporary one draws the masks of the plan.
     """
     secret = prepared.secret()
+    if secret is None:
+        refuse_lost(prepared.store)
     prepared.tell_of_secret()
     is_own = secret is not None or output is not None
     said = prepared.said

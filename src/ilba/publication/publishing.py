@@ -41,6 +41,7 @@ from ilba.tables.beside import make_beside
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
+from ilba.tables.store import read_about
 
 Path_: TypeAlias = str | os.PathLike[str]
 _ENDINGS = {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
@@ -210,7 +211,7 @@ class _Run:
 
     def all(self) -> Published:
         prepared = self.prepared
-        self.step("count", self.counting, self.count, lambda: prepared.store.exists())
+        self.step("count", self.counting, self.count, self.is_counted)
         self.step("release", self.releasing, self.release, self.is_released)
         release = Release(prepared.release)
         outputs = msgspec.to_builtins(prepared.said.outputs)
@@ -254,6 +255,16 @@ class _Run:
         return self._finest
 
     # --- the steps
+
+    def is_counted(self) -> bool:
+        """Whether the store is there, masked by the secret at hand if it is still to be published."""
+        store, secret = self.prepared.store, self.prepared.secret()
+        if not store.exists() or secret is None or self.is_done("release", self.releasing, self.is_released):
+            return store.exists()
+        try:
+            return read_about(store)[0].fingerprint in (None, secret.fingerprint)
+        except StoreError:  # told when it is opened
+            return True
 
     def count(self) -> None:
         self._tell_proposed()

@@ -15,6 +15,7 @@ from ilba.errors import InputError, StoreError, UnsafeRelease, WriteError, listi
 from ilba.files import replacing
 from ilba.release.ledger import Ledger
 from ilba.secret.secret import Secret
+from ilba.tables.beside import bookmark_path
 
 _FORMAT = 2
 """the format of the file beside a store; format 1 took the place of the ledger before there was one"""
@@ -26,17 +27,12 @@ def beside(store: Path) -> Path:
     return store.with_name(stem + ".published.json")
 
 
-def _beside_secret(secret: Path) -> Path:
-    """The file beside a secret with the state of each ledger that uses it."""
-    return secret.with_suffix(".ledgers.json")
-
-
 def write(ledger: Ledger, secret: Secret | None, store: Path | None, population: str) -> None:
     """Write the state of the ledger beside store and secret."""
     tip = {"entry": ledger.tip["n"], "digest": ledger.tip["digest"]}
     if secret is not None and secret.place is not None:
         with contextlib.suppress(InputError, WriteError):  # a secret may be in a read-only place
-            file = _beside_secret(secret.place)
+            file = bookmark_path(secret.place)
             _replace(file, {"format": 1, "ledgers": {**_ledgers(file), str(ledger.path): tip}})
     if store is not None:
         named = {"ledger": str(ledger.path), "population": population}
@@ -62,7 +58,7 @@ def _ledgers(file: Path) -> dict[str, Any]:
 
 def tell_others(secret: Secret, new: Path) -> None:
     """Tell of the ledgers that know what was published under this secret, where a new one is used."""
-    others = {} if secret.place is None else _ledgers(_beside_secret(secret.place))
+    others = {} if secret.place is None else _ledgers(bookmark_path(secret.place))
     others.pop(str(new), None)
     if others:
         notice(
@@ -76,7 +72,7 @@ def refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]
     """Refuse a ledger that was lost or is an old copy, even if the store is built anew each time."""
     if secret.place is None:
         return
-    file = _beside_secret(secret.place)
+    file = bookmark_path(secret.place)
     told = _ledgers(file).get(str(ledger))
     if told is not None and not holds(int(told["entry"]), str(told["digest"])):
         raise StoreError(

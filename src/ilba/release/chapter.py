@@ -24,6 +24,7 @@ from ilba.release import bookmarks
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
 from ilba.secret.secret import Secret
+from ilba.tables.beside import ledger_path
 from ilba.tables.engine import AnyFinestTable, KnownMasks
 from ilba.tables.words import MaskCode
 
@@ -39,7 +40,7 @@ def place_of(secret: Secret | None) -> Path | None:
     """Where the ledger is if nobody names it: as ILBA_LEDGER says, else beside the secret."""
     if place := os.environ.get(ENVIRONMENT):
         return Path(place)
-    return None if secret is None or secret.place is None else secret.place.with_suffix(".ledger")
+    return None if secret is None or secret.place is None else ledger_path(secret.place)
 
 
 def ledger_of(

@@ -13,6 +13,28 @@ def secret_path(store: Path) -> Path:
     return store.with_suffix(".secret")
 
 
+def ledger_path(secret: Path) -> Path:
+    """The place of the ledger that uses a secret if nobody names another one."""
+    return secret.with_suffix(".ledger")
+
+
+def bookmark_path(secret: Path) -> Path:
+    """The file beside a secret with the state of each ledger that uses it."""
+    return secret.with_suffix(".ledgers.json")
+
+
+def refuse_lost(target: Path) -> None:
+    """Refuse to go on without the secret of a store, if it was lost after a publication."""
+    place = secret_path(target)
+    left = [file for file in (bookmark_path(place), ledger_path(place)) if file.exists()]
+    if left and not place.exists():
+        raise SecretError(
+            f"the secret {str(place)!r} is missing, and {left[0].name!r} beside it shows that it was published with. A "
+            f"new secret would draw other masks, and both publications together give counts away. Restore the secret "
+            f"from its copy, or give its path."
+        )
+
+
 def secret_beside(target: Path) -> Path | None:
     """The secret of a store, or the only one in its folder: a renamed store keeps its secret."""
     own = secret_path(target)
@@ -57,6 +79,7 @@ def save_beside(secret: Secret, target: Path) -> None:
                 f"or save elsewhere."
             )
         return
+    refuse_lost(target)
     secret.to_file(place)
     told = (
         f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
