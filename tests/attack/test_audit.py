@@ -369,9 +369,33 @@ def test_tables_are_tied_by_a_common_margin_that_nobody_publishes(secret):
     assert alone.equals(beside.filter(pl.col("table").is_in(tables)))
 
 
+def test_disclosed_counts_of_coarser_tables_are_listed_and_explained_where_no_finest_cell_is(secret, tmp_path):
+    """The ages sum to the towns, so the blank age is the difference. Both tables together do not tell a town by age."""
+    counts = pl.DataFrame({"region": ["r"] * 4, "town": ["a", "a", "b", "b"], "age": [1, 2, 2, 3], "N": [2, 20, 9, 30]})
+    finest = FinestTable.from_counts(counts, ["region", "town"], secret=secret)
+    report = ilba.audit(finest, "suppression:kind=primary", tables=["town", "region.age"])
+    listed = report.disclosed_aggregates
+    assert listed.rows() == [("region.age", "region r, age 1", 2, 2)]
+    assert (report.cells_disclosed, listed.height) == (0, report.aggregates)
+    assert report.to_dict()["disclosed_aggregates"] == listed.to_dicts()
+    ((cell, low, high, why),) = report.worst
+    assert (cell, low, high, why[-1]) == ("region r, age 1", 2, 2, "So region r, age 1 is exactly 2.")
+    page = report.to_html(tmp_path / "audit.html").read_text("utf-8")
+    assert "<td>region r, age 1</td><td>2</td>" in page
+    assert "<summary>region r, age 1: 2</summary>" in page
+    assert "Nothing was proven." not in page
+    assert "여기에 설명된" not in report.to_html(tmp_path / "ko.html", lang="ko").read_text("utf-8")
+
+
 def test_the_solver_is_not_proposed_for_methods_that_it_does_not_know(secret):
     finest = ilba.build(population(60), HKEY, KEY, secret=secret)
     for seconds in (0, 1):
         report = ilba.audit(finest, "rounding:3", max_keys=1, levels=[1], solver_seconds=seconds)
         assert {*report.why, *report.why_aggregates} <= {NOT_KNOWN}
         assert report.why
+
+
+@pytest.mark.parametrize("function", [ilba.audit, ilba.risk])
+def test_a_path_in_place_of_a_release_is_told_how_to_open_it(function):
+    with pytest.raises(InputError, match=r"not a str\. Open it: ilba\.Release\('folder'\)"):
+        function("folder")

@@ -21,8 +21,7 @@ def _published(counts, masks, method, reading):
 
 
 def _explained(published, low, high, *cells, **how):
-    ends = (np.full(len(cells), end) for end in (low, high))
-    return explain(published, np.array(cells), *ends, **how)
+    return explain(published, [(published.lattice.base, cell, low, high) for cell in cells], **how)
 
 
 def test_a_proof_in_the_grid_quotes_what_it_needs_and_adds_up_what_is_exact():

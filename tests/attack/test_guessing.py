@@ -12,7 +12,7 @@ from ilba import methods
 from ilba.attack import posterior
 from ilba.attack.attackers import Known
 from ilba.attack.field import MethodTables
-from ilba.attack.guessing import Guessing, _reach, measured
+from ilba.attack.guessing import Guessing, _reach, measured, proven_by_insider
 from ilba.attack.published import PublishedRows, Truth
 from ilba.design.tables import wanted_tables
 from ilba.methods.lab import method_of
@@ -82,7 +82,9 @@ def test_an_insider_believes_what_bayes_says(secret):
         if one < 5:
             assert found.chance[0, one] == pytest.approx(expected[place], abs=1e-9)
     possible = count[expected > 0]
-    assert (found.low[0], found.high[0]) == (possible.min(), possible.max())
+    proven = proven_by_insider(made)
+    assert proven.packed.tolist() == [0], "the other count is not small"
+    assert (proven.low[0], proven.high[0]) == (possible.min(), possible.max())
 
 
 @pytest.mark.slow
@@ -119,8 +121,13 @@ def test_where_the_common_refinement_is_not_published_the_largest_table_takes_it
     assert view.lattice.base in made.tables
     assert view.number == 4
     assert set(view.tables) == {(2, 0, 1), (1, 0, 0), (2, 0, 0)}
-    report = ilba.risk(made, ["outsider"])
-    assert report.rows["likely"][0] is not None
+    report = ilba.risk(made, ["proof", "outsider", "neighbour", "insider"])
+    assert report.row("outsider")["likely"] is not None
+    # Proofs are about the finest cells, and from all tables.
+    assert report.rows["small"].n_unique() == 1
+    assert report.row("outsider")["proven"] == report.row("proof")["proven"]
+    assert report.row("insider")["proven"] == proven_by_insider(made).proven(5).sum()
+    assert report.undecided.columns == ["LA2", "LA3", "gender", "age"], "cells without a belief of their own"
     # Where nothing is small, a table that adds up from another one still does not take its place.
     full = _shown_by(methods.Rounding(3), [0], to=3)
     rows = {}
@@ -157,6 +164,11 @@ def _shown_by(method, moved, blank=(), invented=None, to=1):
         extra = np.array(list(new.values()), np.int64), np.array(list(new), np.int64)
         shown[node] = Shown(value, hidden if len(blank) else None, *extra)
     return MethodTables(finest.codes, method, tables, shown, None)
+
+
+def _with_base(made):
+    """The same tables, with the rows of their common refinement."""
+    return MethodTables(made.codes, made.method, made.tables, made.shown, made.tables[(1, 1)])
 
 
 SHOWN = {
@@ -290,7 +302,6 @@ def test_an_outsider_believes_what_counting_cell_by_cell_says(name):
         assert found.packed[place] == cell
         assert found.chance[place] == pytest.approx(chance, abs=1e-7), cell
         assert found.heavy[place] == pytest.approx(max(heavy, 5) if chance[5] > 1e-6 else found.heavy[place], rel=1e-3)
-        assert (found.low[place], found.high[place]) == hand.ends[cell]
 
 
 @pytest.mark.parametrize("name", ["rounded", "noise", "primary", "absent"])
@@ -308,11 +319,33 @@ def test_an_insider_believes_what_counting_cell_by_cell_says(name):
         log = np.where(fits, log, -np.inf)
         ((chance, _),) = hand.chances({cell: log}).values()
         assert found.chance[place] == pytest.approx(chance, abs=1e-9), cell
-        low, high = hand.ends[cell]
-        if guessing.published.bounded:
-            low = max(low, count[fits][0])
-            high = high if fits[-1] else min(high, count[fits][-1])
-        assert (found.low[place], found.high[place]) == (low, high)
+
+
+@pytest.mark.parametrize("name", ["rounded", "primary", "further", "absent"])
+@pytest.mark.parametrize("tables", [[(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 1), (1, 0)]])
+def test_an_insider_who_lacks_one_cell_proves_from_all_tables_what_trying_every_count_proves(name, tables):
+    """Also where the common refinement of the tables is not published, as in the second case."""
+    made = _with_base(SHOWN[name]())
+    view = MethodTables(made.codes, made.method, {n: made.tables[n] for n in tables}, made.shown, made.base, 4)
+    hand, found = ByHand(_guessing(name)), proven_by_insider(view)
+    assert found.packed.tolist() == [cell for cell in range(12) if 0 < COUNTS[cell] < 5]
+    least, most = view.method.blank_range(5)
+    for place, cell in enumerate(found.packed.tolist()):
+        possible = []
+        for count in range(60):
+            fits = []
+            for node in tables:
+                beside = sum(COUNTS[one] for one in range(12) if CELLS[node](one) == CELLS[node](cell)) - COUNTS[cell]
+                value, blank, size = (np.array([one]) for one in hand.read(node, cell))
+                told = np.array([beside + count])
+                fits.append(least <= told[0] <= most if blank[0] else view.method.chance(value, told, size, 4)[0] > 0)
+            possible += [count] if all(fits) else []
+        assert COUNTS[cell] in possible
+        ends = possible[0], possible[-1]
+        if ends[1] < 59:  # else there is no limit
+            assert (found.low[place], found.high[place]) == ends
+        else:
+            assert (found.low[place], found.high[place] > 59) == (ends[0], True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ilba.attack.attackers import (
     propagated,
 )
 from ilba.attack.field import MethodTables
-from ilba.attack.guessing import Guessing
+from ilba.attack.guessing import Guessing, proven_by_insider
 from ilba.attack.insiders import everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
 from ilba.attack.posterior import beliefs, prior, sampled_areas
@@ -151,7 +151,7 @@ def test_wrong_attackers_are_answered_with_what_to_type(town):
         ilba.risk(town, Insider(unknown=2, cells=2))
     with pytest.raises(InputError, match="not a int"):
         ilba.risk(town, [7])
-    with pytest.raises(InputError, match="takes a finest table or a release"):
+    with pytest.raises(InputError, match="takes a finest table, a release"):
         ilba.risk(town.frame)
 
 
@@ -441,9 +441,9 @@ def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_pat
     outside = bets.outsider()
     small = outside.chance[:, 1:5].sum(axis=1)
     assert report.cells["small"].to_list() == pytest.approx(sorted(small[small > 0.01], reverse=True))
-    for name, found in (("outsider", outside), ("insider", bets.insider())):
-        proven = (found.low >= 1) & (found.high < 5)
-        exactly = proven & (found.low == found.high)
+    for name, found, seen in (("outsider", outside, known), ("insider", bets.insider(), proven_by_insider(made))):
+        proven = (seen.low >= 1) & (seen.high < 5)
+        exactly = proven & (seen.low == seen.high)
         row = report.row(name)
         assert (row["small"], row["proven"], row["exactly"]) == (
             int(((found.counts > 0) & (found.counts < 5)).sum()),
@@ -457,15 +457,14 @@ def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_pat
     row = report.row("neighbour")
     assert row["likely"] == int((beside[:, 1:5].sum(axis=1) > 0.95).sum())
     assert row["alone"] == int((beside[:, 1] > 0.95).sum())
-    # A sample of areas stands for all of them.
+    # A sample of areas stands for all of them; proofs are of all of them.
     some = ilba.risk(town, "insider", method="rounding:3", cells=made.lattice.width(made.lattice.base) * 2)
     assert some.sample == (2, len(areas))
-    part = Guessing(made, known, sampled_areas(made, made.lattice.width(made.lattice.base) * 2)).insider()
-    proven = (part.low >= 1) & (part.high < 5)
-    row = some.row("insider")
+    row, whole = some.row("insider"), report.row("insider")
     assert row["exactly"] > 0
-    assert row["proven"] == round(proven.sum() * len(areas) / 2)
-    assert row["exactly"] == round((proven & (part.low == part.high)).sum() * len(areas) / 2)
+    assert (row["proven"], row["exactly"]) == (whole["proven"], whole["exactly"])
+    part = Guessing(made, known, sampled_areas(made, made.lattice.width(made.lattice.base) * 2)).insider()
+    assert row["likely"] == round((part.chance[:, 1:5].sum(axis=1) > 0.95).sum() * len(areas) / 2)
     # Whoever lacks several cells or people is not measured on such tables.
     for lacking in (Insider(cells=2), Insider(unknown=1)):
         several = ilba.risk(town, lacking, method="rounding:3")

@@ -175,8 +175,11 @@ def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
     order = sorted(range(50), key=lambda n: -(n % 5))
     assert [line[0] for line in by_table] == [f"t{n}" for n in order[:40]]
     assert all(f'<th scope="row">t{n}</th><td>' in page for n in range(50))
-    assert "Nothing was proven." in page
+    assert "No proof is explained here." in page
+    assert "Nothing was proven." not in page
     assert "aggregates undecided" not in page
+    nothing = many.with_columns(disclosed=pl.lit(0))
+    assert "Nothing was proven." in page_of(dataclasses.replace(audited, tables=nothing, cells_disclosed=0, worst=[]))
 
 
 def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10, sums=0):

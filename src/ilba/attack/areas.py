@@ -320,7 +320,7 @@ class _Work:
         self.found[number] = found.small or 0, found.disclosed, found.exact
         if first and len(self.worst) < self.explanations:  # explained from what is published about this area alone
             told_apart = published if published.lattice.base == self.base else view
-            self.worst += explain(told_apart, *found.worst, self.explanations - len(self.worst))
+            self.worst += explain(told_apart, found.worst, self.explanations - len(self.worst))
         for block in attack.blocks([1]) if self.shared else ():
             for node in block.own:
                 if node in self.shared:

@@ -42,6 +42,7 @@ from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+_Listed: TypeAlias = tuple[Node, IntArray, IntArray, IntArray, IntArray]  # a table; cells, their ranks, low and high
 
 COMPLETE = 2**21
 """`ranges` lists every cell of a grid up to this size"""
@@ -229,7 +230,7 @@ def audit(
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
-        raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
+        raise not_opened("audit", finest)
     attack = Attack(published).run(progress)
     found = Findings(attack)
     misfits = published.misfits
@@ -257,13 +258,14 @@ def audit(
         certificate=certificate,
         misfits=misfits,
         ranges=found.ranges,
-        worst=explain(published, *found.worst, explanations) if explanations else [],
+        worst=explain(published, found.worst or found.worst_aggregates(), explanations) if explanations else [],
         seconds=time.perf_counter() - start,
         folder=folder,
         why=found.why(aggregates=False),
         undecided=found.undecided(),
         why_aggregates=found.why(aggregates=True),
         undecided_aggregates=found.undecided_aggregates(),
+        disclosed_aggregates=found.disclosed_aggregates(),
     )
 
 
@@ -300,6 +302,14 @@ def _by_areas(
     return audit_by_areas(
         finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress, listed=listed
     )
+
+
+def not_opened(function: str, given: object) -> InputError:
+    """The error of a function that takes tables, for a path or anything else."""
+    told = f"{function}() takes a finest table, a release or PublishedTables, not a {type(given).__name__}."
+    if isinstance(given, (str, os.PathLike)):
+        told += f" Open it: ilba.Release({os.fspath(given)!r}), or ilba.open_store(...) for a store."
+    return InputError(told)
 
 
 def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
@@ -531,7 +541,8 @@ class Findings:
         packed, lo, hi = (np.concatenate(parts) for parts in zip(*disclosed, strict=True))
         # The worst first: the narrowest ranges, and among equal ones the smallest counts.
         order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
-        self.worst = packed[order], lo[order], hi[order]
+        self.worst = [(self._base, *cell) for cell in zip(*(a[order].tolist() for a in (packed, lo, hi)), strict=True)]
+        """the disclosed finest cells with their ranges, the worst first"""
         self.proven = {self._base: packed, **{node: np.concatenate(parts) for node, parts in aggregates.items()}}
         """the cells of each table that the attack proved small"""
         self.anything = any(map(len, self.proven.values()))
@@ -559,14 +570,42 @@ class Findings:
         """The labels of the undecided small cells, the most suspicious first."""
         if self._decided is None:
             return pl.DataFrame()
-        ((_, cells, *_),) = self._suspicious([self._base])
+        ((_, cells, *_),) = self._narrowest({self._base: self._decided.left(self._base)})
         return self._labels(self._base, cells)
 
     def undecided_aggregates(self) -> pl.DataFrame:
         """The undecided cells of coarser tables, the most suspicious first: the table, the cell in words, its range."""
+        left = {} if self._decided is None else {node: self._decided.left(node) for node in self._shown}
+        return self._in_words(self._narrowest(left))
+
+    def disclosed_aggregates(self) -> pl.DataFrame:
+        """The cells of coarser tables that are proven small, the narrowest ranges first, in the same form."""
+        least, most = 1, self.published.K - 1  # the solver proves no more than this
+        found = self._narrowest(self._disclosed)
+        return self._in_words([(*one[:3], one[3].clip(least), one[4].clip(max=most)) for one in found])
+
+    def worst_aggregates(self) -> list[tuple[Node, int, int, int]]:
+        """The disclosed cells of coarser tables with their ranges, the worst first, as in `worst`."""
+        found = [
+            (place, (node, cell, low, high))
+            for node, *columns in self._narrowest(self._disclosed)
+            for cell, place, low, high in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        return [cell for _, cell in sorted(found)[:MOST_WORST]]
+
+    @property
+    def _disclosed(self) -> dict[Node, IntArray]:
+        """The cells of coarser tables that are proven small, by the attack or by the solver, sorted."""
+        found = {node: np.unique(self.proven[node]) for node in self._shown}
+        if self._decided is None:
+            return found
+        return {node: np.union1d(own, self._decided.numbers(self._decided.proven, node)) for node, own in found.items()}
+
+    def _in_words(self, found: Sequence[_Listed]) -> pl.DataFrame:
+        """Some cells of several tables in the order of their ranks: the table, the cell in words, its range."""
         schema = {"table": pl.String, "cell": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64}
         parts = [pl.DataFrame(schema=schema)]
-        for node, cells, places, low, high in self._suspicious(self._shown) if self._decided is not None else ():
+        for node, cells, places, low, high in found:
             labels = self._labels(node, cells)
             words = [pl.format(f"{name} {{}}", name) for name in labels.columns]
             parts.append(
@@ -586,15 +625,15 @@ class Findings:
         codes = self.published.codes
         return pl.DataFrame(codes.labels(codes.cell_index(table_of(self.published.design, node)), [cells]))
 
-    def _suspicious(self, nodes: Sequence[Node]) -> list[tuple[Node, IntArray, IntArray, IntArray, IntArray]]:
-        """The undecided cells with the narrowest proven ranges, at most `LISTED`: by table, with ranks and ranges."""
-        assert self._decided is not None  # noqa: S101 - asked before
+    def _narrowest(self, cells: Mapping[Node, IntArray]) -> list[_Listed]:
+        """Those of some cells with the narrowest proven ranges, at most `LISTED`: by table, with ranks and ranges."""
+        nodes = list(cells)
         none = np.zeros(0, dtype=np.int64)
         found = [(none, none, none, none)]
         for part in self._attack.parts():
             for number in (number for number, node in enumerate(nodes) if node in part.own):
                 node = nodes[number]
-                width, left = self.published.lattice.width(node), self._decided.left(node)
+                width, left = self.published.lattice.width(node), cells[node]
                 first, last = part.rows[node[0]]
                 left = left[slice(*np.searchsorted(left, [first * width, last * width]))]
                 area, cell = np.divmod(left, width)

@@ -7,7 +7,7 @@ result rests. Each step rests on earlier ones, down to published numbers.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -257,25 +257,24 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    published: PublishedTables, packed: IntArray, low: IntArray, high: IntArray, most: int = 10
+    published: PublishedTables, cells: Iterable[tuple[Node, int, int, int]], most: int = 10
 ) -> list[Explanation]:
-    """Explain the first disclosed cells of the finest table, with the range that the whole attack proves.
+    """Explain the first disclosed cells. Each is a table, a cell and the range that the whole attack proves.
 
     The part of the release that is attacked again grows from the cell's own area upwards, because a proof within one
     area is the easiest to follow. If the full range needs too many steps, a shorter proof of a wider range is given, as
     long as it shows that the cell is small. A cell without such a proof is skipped.
     """
     lattice = published.lattice
-    base, width = lattice.base, lattice.width(lattice.base)
     proofs: dict[Region, Proof] = {}
     found: list[Explanation] = []
-    for number, lowest, highest in zip(packed.tolist(), low.tolist(), high.tolist(), strict=True):
+    for node, number, lowest, highest in cells:
         if len(found) == most or len(proofs) > 4 * most:
             break
-        area, cell = divmod(number, width)
+        area, cell = divmod(number, lattice.width(node))
         best: Explanation | None = None
-        for level in reversed(lattice.levels):
-            region = Region(level, lattice.over(base[0], level, area, area + 1)[0])
+        for level in (level for level in reversed(lattice.levels) if level <= node[0]):
+            region = Region(level, lattice.over(node[0], level, area, area + 1)[0])
             rows = region.rows(lattice)
             size = sum(lattice.width(n) * (rows[n[0]][1] - rows[n[0]][0]) for n in lattice.nodes if n[0] in rows)
             if size > (LARGEST if best is None and len(proofs) < most else _LARGER):
@@ -283,14 +282,14 @@ def explain(
             if region not in proofs:
                 proofs[region] = Proof(Attack(published, region, record=True).run())
             proof = proofs[region]
-            first, last = proof.block.rows[base[0]]
+            first, last = proof.block.rows[node[0]]
             place = cell * (last - first) + area - first
-            lo, hi = (int(s[base].reshape(-1)[place]) for s in (proof.block.kinds[0].low, proof.block.kinds[0].high))
+            lo, hi = (int(s[node].reshape(-1)[place]) for s in (proof.block.kinds[0].low, proof.block.kinds[0].high))
             if lo < 1 or hi >= published.K or (best is not None and (lo, hi) == (best.low, best.high)):
                 continue
-            why = proof.sentences(base, place)
+            why = proof.sentences(node, place)
             if best is None or len(why) <= LONG:
-                best = Explanation(proof.name(base, place), lo, hi, why)
+                best = Explanation(proof.name(node, place), lo, hi, why)
             if (lo, hi) == (lowest, highest):
                 break
         if best is not None:

@@ -42,7 +42,7 @@ _NOTHING: IntArray = np.zeros(0, np.int64)
 NOT_ASKED = "the solver was not asked (solver_seconds=60 or --solver-seconds 60)"
 NO_TIME = "the time ran out before the solver reached them"
 TOO_LONG = "their block took the solver too long"
-NOT_KNOWN = "the search and the solver know the rules of iLBA alone"
+NOT_KNOWN = "counterexamples are searched for iLBA only"
 NO_BLOCK = "the tables give no block that is small enough for the solver"
 FEW_SEEN = "the solver, which sees one block of cells at a time, found neither a proof nor another world"
 

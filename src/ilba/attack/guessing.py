@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack import posterior
-from ilba.attack.attackers import Known
+from ilba.attack.attackers import NEEDS_TRUTH, Insight, Known
 from ilba.attack.field import MethodTables
 from ilba.attack.intervals import at
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedRows
+from ilba.errors import InputError
 from ilba.methods.method import FAR
 from ilba.progress import Progress, ProgressStep, silent
 
@@ -68,15 +69,14 @@ class Guesses(NamedTuple):
     """columns 0..K-1, and a last column for K and more"""
     heavy: FloatArray
     """the mean count where it is K or more"""
-    low: IntArray
-    high: IntArray
 
 
 def measured(published: MethodTables) -> MethodTables:
     """The tables from which probabilities are computed: all, or those that add up from the finest published one.
 
     If the common refinement of the tables is not published, the published table with most small cells takes its place.
-    Then only tables that are sums of it are used. An attacker who uses all tables is at least as strong.
+    Then only tables that are sums of it are used. An attacker who uses all tables is at least as strong. Proofs use
+    all tables.
     """
     base, tables = published.lattice.base, published.tables
     if base in tables:
@@ -95,6 +95,68 @@ def measured(published: MethodTables) -> MethodTables:
     top = max(finest, key=lambda node: small(tables[node]))
     chosen = {node: rows for node, rows in tables.items() if below(node, top)}
     return MethodTables(published.codes, published.method, chosen, published.shown, tables[top], published.number)
+
+
+def read(view: MethodTables, packed: IntArray, node: Node) -> Read:
+    """What is published about the cells of a table that contain some finest cells."""
+    codes = view.codes
+    index = codes.cell_index(table_of(codes.design, view.lattice.base))
+    target = codes.cell_index(table_of(codes.design, node))
+    above = index.project([packed], target, codes.lists)[0] if target.places else np.zeros_like(packed)
+    cells, place = np.unique(above, return_inverse=True)
+    rows, shown = view.tables[node], view.shown[node]
+    value = at(rows.packed, rows.value, cells)
+    if len(shown.places):
+        order = np.argsort(shown.places)
+        value = value + at(shown.places[order], shown.invented[order], cells)
+    blank = np.zeros(len(cells), dtype=bool)
+    if view.method.absent_blank:
+        told = np.ones(len(rows.packed), dtype=np.int64) if shown.blank is None else 1 - shown.blank
+        blank = at(rows.packed, told, cells) == 0
+    elif shown.blank is not None:
+        blank = at(rows.packed, shown.blank.astype(np.int64), cells) > 0
+    true = np.zeros(len(cells), dtype=np.int64)
+    if rows.truth is not None:
+        true = at(rows.packed, rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large, cells)
+    is_known = target.places and not codes.unlisted
+    size = codes.grid(target, [cells], most=2**40) if is_known else np.full(len(cells), 2**40)
+    return Read(place.reshape(-1), np.where(blank, 0, value), blank, size, true)
+
+
+def proven_by_insider(view: MethodTables) -> Insight:
+    """What an insider who lacks one small finest cell proves about it, from all tables.
+
+    All other counts are known, so each number of a table depends on the one unknown count alone.
+    """
+    method, base = view.method, view.base
+    if base is None or base.truth is None:
+        raise InputError(NEEDS_TRUTH)
+    counts = base.truth.sum_small.astype(np.int64) + base.truth.sum_large
+    small = (counts > 0) & (counts < view.K)
+    packed, counts = base.packed[small], counts[small]
+    low, high = np.zeros(len(packed), np.int64), np.full(len(packed), FAR)
+    seen = []
+    for node in view.tables:
+        one = read(view, packed, node)
+        least, most = method.preimage(one.value, one.size)
+        ends = method.blank_range(view.K)
+        least, most = (np.where(one.blank, end, known) for end, known in zip(ends, (least, most), strict=True))
+        beside = one.true[one.place] - counts
+        low, high = np.maximum(low, least[one.place] - beside), np.minimum(high, most[one.place] - beside)
+        seen.append((one, beside))
+    # A number may also exclude counts between its ends.
+    near = np.flatnonzero(high - low <= 2 * _reach(view))
+    grid = low[near][:, None] + np.arange((high - low)[near].max(initial=0) + 1)
+    possible = grid <= high[near][:, None]
+    for one, beside in seen:
+        place = one.place[near]
+        value, size = (np.broadcast_to(part[place][:, None], grid.shape) for part in (one.value, one.size))
+        said = method.chance(value, beside[near][:, None] + grid, size, view.number)
+        if said is not None:
+            possible &= one.blank[place][:, None] | (said > 0)
+    low[near] = grid[:, 0] + possible.argmax(axis=1)
+    high[near] = grid[:, -1] - possible[:, ::-1].argmax(axis=1)
+    return Insight(packed, counts, low, high)
 
 
 @dataclass
@@ -124,7 +186,7 @@ class Guessing:
             return
         own = self._read(base)
         start, end = self._window(own, low, high)
-        self.low, self.high, self.start = low, high, start
+        self.start = start
         self.wide = int(min(max((end - start).max(initial=0) + 1, view.K + 1), WIDEST))
         self.possible: BoolArray = (self.grid >= low[:, None]) & (self.grid <= high[:, None])
         self.own = self._chances(own)
@@ -142,28 +204,7 @@ class Guessing:
 
     def _read(self, node: Node) -> Read:
         """What is published about the cells of a table that contain the finest cells."""
-        view, codes = self.published, self.published.codes
-        index = codes.cell_index(table_of(codes.design, view.lattice.base))
-        target = codes.cell_index(table_of(codes.design, node))
-        above = index.project([self.packed], target, codes.lists)[0] if target.places else np.zeros_like(self.packed)
-        cells, place = np.unique(above, return_inverse=True)
-        rows, shown = view.tables[node], view.shown[node]
-        value = at(rows.packed, rows.value, cells)
-        if len(shown.places):
-            order = np.argsort(shown.places)
-            value = value + at(shown.places[order], shown.invented[order], cells)
-        blank = np.zeros(len(cells), dtype=bool)
-        if view.method.absent_blank:
-            told = np.ones(len(rows.packed), dtype=np.int64) if shown.blank is None else 1 - shown.blank
-            blank = at(rows.packed, told, cells) == 0
-        elif shown.blank is not None:
-            blank = at(rows.packed, shown.blank.astype(np.int64), cells) > 0
-        true = np.zeros(len(cells), dtype=np.int64)
-        if rows.truth is not None:
-            true = at(rows.packed, rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large, cells)
-        is_known = target.places and not codes.unlisted
-        size = codes.grid(target, [cells], most=2**40) if is_known else np.full(len(cells), 2**40)
-        return Read(place.reshape(-1), np.where(blank, 0, value), blank, size, true)
+        return read(self.published, self.packed, node)
 
     def _window(self, own: Read, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
         """The smallest and the largest count of each cell that are distinguished."""
@@ -369,7 +410,6 @@ class Guessing:
         if self.own is None:
             return None
         total = self._informed() + self.own
-        low, high = self.low, self.high
         counts = self.counts
         possible = self.possible.copy()
         errors: list[IntArray] = []
@@ -386,14 +426,7 @@ class Guessing:
             errors.append(read.value[read.place] - read.true[read.place])
         if self.published.method.additive and errors:
             total = total - self._unlikely(np.where(possible, total, -np.inf), errors)
-        if self.published.bounded:
-            there = possible.any(axis=1)
-            first = self.start + possible.argmax(axis=1)
-            last = self.start + self.wide - 1 - possible[:, ::-1].argmax(axis=1)
-            low = np.where(there, np.maximum(low, first), low)
-            # the last count of a window says nothing about larger counts
-            high = np.where(there & ~possible[:, -1], np.minimum(high, last), high)
-        return self._guesses(np.where(possible, total, -np.inf), low, high)
+        return self._guesses(np.where(possible, total, -np.inf))
 
     def _unlikely(self, log: FloatArray, errors: list[IntArray]) -> FloatArray:
         """The log-probability that each count loses by larger errors of sums, if the method keeps sums near the truth.
@@ -421,7 +454,7 @@ class Guessing:
         read = self._read(self.published.lattice.base)
         return read.true[read.place]
 
-    def _guesses(self, log: FloatArray, low: IntArray | None = None, high: IntArray | None = None) -> Guesses:
+    def _guesses(self, log: FloatArray) -> Guesses:
         K = self.published.K
         left: BoolArray = np.any(np.isfinite(log), axis=1, keepdims=True)
         p = posterior.normalised(np.where(left, log, 0.0))
@@ -434,8 +467,7 @@ class Guessing:
             mean += np.where(count >= K, count * p[:, place], 0.0)
         chance[:, K] = np.maximum(1 - chance[:, :K].sum(axis=1), 0)
         heavy = np.maximum(mean / np.maximum(chance[:, K], 1e-12), K)
-        ends = (self.low if low is None else low), (self.high if high is None else high)
-        return Guesses(self.packed, self.counts, chance, heavy, *ends)
+        return Guesses(self.packed, self.counts, chance, heavy)
 
 
 def _reach(published: MethodTables) -> int:

@@ -198,6 +198,7 @@ class JointReport(Judged):
             "tables": shares(shown[:MOST_DRAWN]),
             "rows": rows,
             "judged": False,
+            "coarser": [],
         }
 
     def __str__(self) -> str:

@@ -7,9 +7,9 @@ derive. Everything is confidential: it is compared with the truth.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,9 +20,9 @@ from ilba.attack import attackers as named
 from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
-from ilba.attack.audit import audit, released, tables_by
+from ilba.attack.audit import audit, not_opened, released, tables_by
 from ilba.attack.field import MethodTables
-from ilba.attack.guessing import Guesses, Guessing, measured
+from ilba.attack.guessing import Guesses, Guessing, measured, proven_by_insider
 from ilba.attack.insiders import Missing, everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, at
 from ilba.attack.lattice import table_of
@@ -32,7 +32,7 @@ from ilba.attack.scoring import Believed, TrueCells
 from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, planned_tables, wanted_tables
-from ilba.errors import InputError, listing, suggesting
+from ilba.errors import InputError, listing, some, suggesting
 from ilba.methods.controlled.search import declared_bound, working_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
@@ -150,7 +150,7 @@ def risk(
         stated, noise = None, finest.noise
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
-        raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
+        raise not_opened("risk", finest)
     work = _Work(published, bound if bound is not None else stated, given_store, cells, progress, noise)
     for one in chosen:
         work.measure(one, examples, solver_seconds)
@@ -254,7 +254,8 @@ class _Work:
 
     def ranked(self) -> pl.DataFrame:
         """The cells that the proof left undecided, ranked by the outsider's belief that they are small."""
-        if self.undecided.is_empty() or self.cells.is_empty():
+        about_others = not set(self.undecided.columns) <= set(self.cells.columns)  # the beliefs are about one table
+        if self.undecided.is_empty() or self.cells.is_empty() or about_others:
             return self.undecided
         return self.undecided.join(self.cells, on=self.undecided.columns, how="left").sort(
             "small", descending=True, nulls_last=True, maintain_order=True
@@ -270,6 +271,8 @@ class _Work:
         self.worst, self.undecided = report.worst, report.undecided
         if report.why_undecided:
             self.notes.append(f"proof: {report.why_undecided}")
+        if report.aggregates and not report.cells_disclosed:
+            self.notes.append(f"proof: {report.aggregates:,} counts of coarser tables are proven small: see `audit`.")
         self.row(
             "proof",
             KNOWS["proof"],
@@ -300,10 +303,13 @@ class _Work:
         if view.bounded:
             known = self.known if view is self.published else Known.of(view, Brought(), within(self.progress, "proof"))
         if view is not self.published:
-            table = table_of(view.design, view.lattice.base).name
+            table, small = table_of(view.design, view.lattice.base).name, TrueCells.of(view).small
+            cells = "cells" if small is None else some(small, "small cell")
+            unseen = self.published.lattice.baseless
             self.notes.append(
-                f"Probabilities are measured on the table {table!r} and its margins: the refinement of all tables "
-                f"is not published."
+                f"Probabilities are about the {cells} of the table {table!r}, and use only this table and its margins: "
+                f"the refinement of all tables is not published. Who uses all tables may believe more. "
+                f"{'What is proven is not measured.' if unseen else 'What is proven is from all tables.'}"
             )
         found = Guessing(view, known, areas)
         everywhere = view.codes.lists[0].size(view.lattice.base[0])
@@ -311,8 +317,8 @@ class _Work:
             self.sample = len(areas), everywhere
         return found
 
-    def _bets(self, guesses: Guesses | None, name: str) -> dict[str, Any]:
-        """The figures of beliefs about the tables of another method, compared with the truth."""
+    def _bets(self, guesses: Guesses | None, name: str, proves: Callable[[], Known | Insight]) -> dict[str, Any]:
+        """The figures of an attacker on the tables of another method: what is proven, and beliefs against the truth."""
         if guesses is None or self.guessing is None:
             self._without_chances()
             return {}
@@ -320,24 +326,22 @@ class _Work:
         self.bins += believed.calibration(name)
         if name == "outsider":
             self.cells = believed.frame()
-        return self._proven_of(guesses) | believed.figures()
+        return self._proven_by(proves) | believed.figures()
 
     def _held(self, guesses: Guesses) -> Believed:
         assert self.guessing is not None  # noqa: S101 - told to the type checker
         true = TrueCells.of(self.guessing.published)
         return Believed(true, guesses.packed, guesses.chance, guesses.counts, self.guessing.areas)
 
-    def _proven_of(self, guesses: Guesses) -> dict[str, Any]:
-        """The number of cells that are proven small, scaled up from a sample."""
-        assert self.guessing is not None  # noqa: S101 - told to the type checker
-        true = TrueCells.of(self.guessing.published)
-        scale = true.areas / max(len(self.guessing.areas), 1)
-        proven = named.proven_small(guesses.low, guesses.high, self.published.K)
-        exactly = proven & (guesses.low == guesses.high)
-        return {
-            "small": true.small, "proven": round(float(proven.sum()) * scale),
-            "exactly": round(float(exactly.sum()) * scale),
-        }  # fmt: skip
+    def _proven_by(self, proves: Callable[[], Known | Insight]) -> dict[str, Any]:
+        """The number of finest cells that are proven small from all tables; empty if no finest cell is looked at."""
+        if self.published.lattice.baseless:
+            return {}
+        if not self.published.bounded:  # numbers without a limit prove nothing
+            return {"proven": 0, "exactly": 0}
+        found = proves()
+        proven = named.proven_small(found.low, found.high, self.published.K)
+        return {"proven": int(proven.sum()), "exactly": int((proven & (found.low == found.high)).sum())}
 
     @cached_property
     def _outside(self) -> Guesses | None:
@@ -352,7 +356,7 @@ class _Work:
             self.notes.append(f"{name}: {_NEEDS_FINEST}")
 
     def _outsider_of_field(self, guessing: Guessing) -> None:
-        self.row("outsider", KNOWS["outsider"], **self._bets(self._outside, "outsider"))
+        self.row("outsider", KNOWS["outsider"], **self._bets(self._outside, "outsider", lambda: self.known))
         if self._outside is None:
             return
         own = posterior.coarse_only(guessing.published, guessing.fitted, guessing.packed)
@@ -410,23 +414,12 @@ class _Work:
         return Believed(self.true, cells[0], everything, at(self.true.packed, self.true.counts, cells[0]), areas)
 
     def _neighbour(self) -> None:
-        K, true, known = self.published.K, self.true, None
-        if self.published.lattice.baseless:  # no finest cell is looked at; chances are measured on one of the tables
-            if self.guessing is None:
-                self.row("neighbour", KNOWS["neighbour"])
-                self._unmeasured("neighbour")
-                return
-            true, known = TrueCells.of(self.guessing.published), self.guessing.known
-        elif self.published.bounded:
-            known = self.known
-        figures: dict[str, Any] = {"small": true.small, "proven": 0, "exactly": 0}
-        if known is not None:  # numbers without a limit prove nothing
-            counts = at(true.packed, true.counts, known.packed)
-            occupied = counts > 0 if true.known else np.ones(len(counts), dtype=bool)
-            low = np.maximum(known.low, 1)
-            proven = occupied & named.proven_small(low, known.high, K)
-            exactly = proven & (low == known.high)
-            figures |= {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
+        K = self.published.K
+        if self.published.lattice.baseless and self.guessing is None:
+            self.row("neighbour", KNOWS["neighbour"])
+            self._unmeasured("neighbour")
+            return
+        figures = self._proven_by(self._with_somebody)
         if self.published.split:
             believed = self._believed or self._beliefs(self.known, "neighbour")
             figures |= self._beside_somebody(believed, np.arange(K + 1))
@@ -437,6 +430,15 @@ class _Work:
         else:
             self._without_chances()
         self.row("neighbour", KNOWS["neighbour"], **figures)
+
+    def _with_somebody(self) -> Known:
+        """What everybody can prove about occupied finest cells, and that somebody is there."""
+        known, true = self.known, self.true
+        there = np.ones(len(known.packed), dtype=bool)
+        if true.known:
+            there = at(true.packed, true.counts, known.packed) > 0
+        low = np.maximum(known.low, 1)
+        return known._replace(packed=known.packed[there], low=low[there], high=known.high[there])
 
     def _beside_somebody(self, believed: Believed, many: npt.NDArray[Any]) -> dict[str, Any]:
         """The beliefs of a neighbour, who knows a person in the cell: a cell of v people has v neighbours."""
@@ -488,7 +490,9 @@ class _Work:
         if self.guessing is not None and one.unknown is None and one.cells == 1:
             if self.guessing.published.base is None or self.guessing.published.base.truth is None:
                 raise InputError(named.NEEDS_TRUTH)
-            self.row(one.name, one.knows, **self._bets(self.guessing.insider(), one.name))
+            assert isinstance(view, MethodTables)  # noqa: S101 - told to the type checker
+            proves = partial(proven_by_insider, view)
+            self.row(one.name, one.knows, **self._bets(self.guessing.insider(), one.name, proves))
             return
         if not view.split:
             self.row(one.name, one.knows)

@@ -42,7 +42,8 @@ class RiskReport:
     worst: list[Explanation]
     """explanations of some proven cells"""
     cells: pl.DataFrame
-    """the outsider's probabilities for the finest cells, the likeliest first"""
+    """the outsider's probabilities for the finest cells, or for those of the table that a note names; the likeliest
+    first"""
     undecided: pl.DataFrame
     """the small cells that the proof left undecided, ranked by the outsider's belief that they are small"""
     notes: list[str]

@@ -28,7 +28,8 @@ UNSEEN = (
     "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted "
     "are the counts of the tables, tied to each other by their common margins."
 )
-MOST_DRAWN = 40  # the most tables with a bar on the page
+MOST_DRAWN = 40  # the most tables with a bar, and of coarser counts that are listed, on the page
+_MOST_LISTED = 1000  # the most coarser counts that JSON lists
 
 
 class Judged(ABC):
@@ -185,7 +186,8 @@ class AuditReport(Judged):
     ranges: pl.DataFrame
     """the labels of each finest cell, and the low and high that an attacker knows for its count"""
     worst: list[Explanation]
-    """how the disclosed cells are proven, the most exact first; at most the number requested"""
+    """how the disclosed finest cells are proven, or if there are none the disclosed cells of coarser tables, the most
+    exact first; at most the number requested"""
     seconds: float
     """how long the audit took"""
     folder: tuple[str, ...] | None = None
@@ -198,6 +200,8 @@ class AuditReport(Judged):
     """how many small cells of coarser tables are undecided, by reason"""
     undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
     """the undecided cells of coarser tables, in the same order and at most as many: table, cell in words, low, high"""
+    disclosed_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """the disclosed cells of coarser tables, likewise; empty if areas are attacked one at a time"""
 
     @property
     def unseen(self) -> bool:
@@ -318,6 +322,7 @@ class AuditReport(Judged):
             "verdict": self.verdict,
             "folder": None if self.folder is None else list(self.folder),
             "tables": self.tables.to_dicts(),
+            "disclosed_aggregates": self.disclosed_aggregates.head(_MOST_LISTED).to_dicts(),
             "worst": [one._asdict() for one in self.worst],
             "seconds": round(self.seconds, 2),
         }
@@ -369,6 +374,10 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "tables": shares(shown[:MOST_DRAWN]),
         "rows": rows,
         "judged": report.aggregates_undecided is not None,
+        "coarser": [
+            {**row, "table": unquote(row["table"])}
+            for row in report.disclosed_aggregates.head(MOST_DRAWN).iter_rows(named=True)
+        ],
     }
 
 

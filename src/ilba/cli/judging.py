@@ -566,8 +566,8 @@ _MEANING = (
     "aggregates: the number of those in coarser tables. Guessed: the share of small cells whose true count is the most "
     "frequent one for their published number. Likely: the share of small cells whose published number alone means a "
     "small count in 95 of 100 cells. After the name of an attacker, likely: the share of small cells that it rightly "
-    "believes to be small with more than .95 from all tables; proven: the share that it proves. {relies}Safe: nothing "
-    "is proven, and every cell is certified."
+    "believes to be small with more than .95, from all tables unless a remark names one; proven: the share of small "
+    "finest cells that it proves. {relies}Safe: nothing is proven, and every cell is certified."
 )
 
 

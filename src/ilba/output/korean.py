@@ -62,6 +62,8 @@ WORDS = {
     "proven to lie in 1..{}": "1~{}임이 증명됨", "proven exactly": "정확한 값이 증명됨",
     "By level": "수준별", "By table": "표별", "All tables as numbers": "모든 표의 수치", "table": "표", "small": "작은 칸",
     "proven": "증명", "How it is proven": "증명 과정", "Nothing was proven.": "증명된 것이 없습니다.",
+    "No proof is explained here.": "여기에 설명된 증명은 없습니다.", "cell": "칸",
+    "Aggregates that are proven, the narrowest ranges first": "증명된 집계 칸, 범위가 좁은 것부터",
     "iLBA; no flags, and a row that is 0 says nothing": "iLBA; 표시가 없고, 0인 행은 아무것도 알려 주지 않음",
     "iLBA as the R package writes it: observed rows, with type1 and type2": "R 패키지가 쓰는 iLBA: 관측된 행, type1과 type2 포함",
     "iLBA as the R package writes it, without type1 and type2": "R 패키지가 쓰는 iLBA, type1과 type2 제외",
@@ -78,7 +80,7 @@ WORDS = {
     "the solver was not asked (solver_seconds=60 or --solver-seconds 60)": "풀이기에 묻지 않음(solver_seconds=60)",
     "the time ran out before the solver reached them": "풀이기가 이르기 전에 시간이 다 됨",
     "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
-    "the search and the solver know the rules of iLBA alone": "탐색과 풀이기는 iLBA의 규칙만 앎",
+    "counterexamples are searched for iLBA only": "반례는 iLBA에 대해서만 찾음",
     "the tables give no block that is small enough for the solver": "풀이기에 물을 만한 작은 구획이 없음",
     "the solver, which sees one block of cells at a time, found neither a proof nor another world":
         "한 번에 한 구획을 보는 풀이기가 증명도 다른 참값도 찾지 못함",
@@ -209,9 +211,10 @@ WORDS = {
     # the comparison of methods
     "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
     "Likely is the share of small cells whose published number means a small count in 95 of 100 cells. Of a named "
-    "attacker it is the share of small cells that are rightly believed to be small with more than .95.":
+    "attacker it is the share of small cells that are rightly believed to be small with more than .95, in the finest "
+    "table or in the one that a remark names.":
         "유력은 공표된 수가 100칸 중 95칸에서 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
-        "옳게 믿는 작은 칸의 비율입니다.",
+        "옳게 믿는 작은 칸의 비율입니다. 최세분 표의 칸이거나, 비고에 적힌 표의 칸입니다.",
     "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is given, "
     "it is the usual bound; where this does not hold, as with 1 of 20 secrets, it is the largest possible one, 3K-2. So the "
     "insider's share depends much on the secret.":
