@@ -298,6 +298,15 @@ def test_portuguese_and_spanish_words_for_missing_values_are_known():
     assert facts_of(pl.Series("x", [*words, "a", "b"] * 20)).spellings == tuple(sorted(words))
 
 
+def test_values_that_differ_only_by_blanks_inside_are_nearly_the_same():
+    facts = facts_of(pl.Series("race", ["White", " White", "two  or more", "two\u00a0or more", "two or more"] * 9))
+    assert facts.values == 2
+    assert facts.replace == {"  ": " ", "\u00a0": " "}
+    assert not facts.case
+    (said,) = facts.remarks(5)
+    assert said.startswith("nearly the same: 'two  or more'/'two or more'/'two\\xa0or more', "), "trim mends the others"
+
+
 def test_turkish_spellings_that_differ_by_the_capital_of_an_i_are_nearly_the_same():
     words = ["KADIN", "Kadın", "kadın", "Erkek", "ERKEK", "BİLİNMİYOR", "Belirtilmemiş"]
     sex = facts_of(pl.Series("cinsiyet", words * 20))

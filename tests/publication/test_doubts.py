@@ -68,6 +68,8 @@ def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
         (["01", "1", "02"], "AGS = {pad = 2}"),
         (["a", "A", "b"], 'AGS = {case = "lower"}'),
         (["ADIYAMAN", "Adıyaman", "Bolu"], 'AGS = {case = "lower-tr"}'),
+        (["two  or more", "two or more", "b"], 'AGS = {replace = {"  " = " "}}'),
+        (["two\u00a0or", "Two or", "b"], 'AGS = {case = "lower", replace = {"\\u00a0" = " "}}'),
     ],
 )
 def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes, cure):

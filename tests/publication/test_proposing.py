@@ -50,6 +50,15 @@ def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(
     assert "Possible further keys: k6, k7" in (tmp_path / "publication.toml").read_text("utf-8")
 
 
+def test_blanks_inside_values_are_proposed_to_be_one_blank(tmp_path):
+    kinds = ["two  or more", "two\u00a0or more", "two or more", "one"]
+    pl.DataFrame({"town": list("abcde") * 40, "kind of": kinds * 50}).write_csv(tmp_path / "p.csv")
+    file = ilba.init(tmp_path / "p.csv", out=tmp_path / "publication.toml")
+    assert '"kind of" = {replace = {"  " = " ", "\\u00a0" = " "}}' in file.read_text()
+    finest, _ = counted(Prepared(file))
+    assert sorted(finest.frame["kind of"].unique()) == ["one", "two or more"]
+
+
 def test_quantities_alone_are_refused(tmp_path):
     pl.DataFrame({"income": [i / 7 for i in range(500)]}).write_csv(tmp_path / "p.csv")
     with pytest.raises(ilba.InputError, match="looks like an area or another level"):

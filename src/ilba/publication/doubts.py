@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
-from ilba.data.letters import folded, in_case, lower_case
+from ilba.data.letters import blanks_replaced, folded, in_case, lower_case, one_blank
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
+from ilba.publication.file import toml, toml_name
 from ilba.tables.engine import AnyFinestTable
 
 _MOST = 100_000
@@ -68,7 +70,7 @@ def _alike(finest: AnyFinestTable) -> list[str]:
                 continue
             groups: dict[str, list[str]] = defaultdict(list)
             for text in map(str, texts.sort()):
-                same = folded(text.strip())
+                same = folded(text)
                 groups[same.lstrip("0") or "0" if same.isdecimal() else same].append(text)
             twice = [group for group in groups.values() if len(group) > 1]
             if twice:
@@ -96,16 +98,21 @@ def _padded(finest: AnyFinestTable) -> list[str]:
 
 
 def _cure(column: str, twice: list[list[str]]) -> str:
+    name = toml_name(column)
     texts = [text.strip() for group in twice for text in group]
+    steps: dict[str, Any] = {}
     if all(text.isdecimal() for text in texts):
-        step = f"pad = {max(map(len, texts))}"
+        steps["pad"] = max(map(len, texts))
     else:
-        case = lower_case(pl.Series(texts))
-        step = f'case = "{case}"'
-        if in_case(pl.Series(texts), case).n_unique() > len(twice):  # letters were lost before
-            turkish = f'{column} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
-            return f"If they mean the same, write {turkish}a recode of {column} under [recipe] of publication.toml."
-    return f"If they mean the same, write {column} = {{{step}}} under [recipe] of publication.toml."
+        blank = pl.Series(map(one_blank, texts))
+        if blank.n_unique() > len(twice):
+            steps["case"] = case = lower_case(blank)
+            if in_case(blank, case).n_unique() > len(twice):  # letters were lost before
+                turkish = f'{name} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
+                return f"If they mean the same, write {turkish}a recode of {name} under [recipe] of publication.toml."
+        if runs := blanks_replaced(texts):
+            steps["replace"] = runs
+    return f"If they mean the same, write {name} = {toml(steps)} under [recipe] of publication.toml."
 
 
 def _names(finest: AnyFinestTable) -> list[str]:
