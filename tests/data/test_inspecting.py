@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+import warnings
 
 import polars as pl
 import pytest
@@ -89,6 +90,24 @@ def test_numbers_of_records_below_K_are_not_shown(tmp_path):
     assert town["blanks"] == "<5"
     assert "<5 missing (spelled 'NA')" in str(found)
     assert ilba.inspect(tmp_path / "p.csv", mask_thr=3).records.column("sex").to_json(3)["missing"] == 3
+
+
+@pytest.mark.parametrize(("twice", "said"), [(7, "7 records of"), (2, "<5 records of"), (0, "")])
+def test_records_that_are_in_a_file_twice_are_told_if_it_has_an_identifier(tmp_path, twice, said):
+    people = pl.DataFrame({"id": [f"R{n}" for n in range(60)], "town": list("abc") * 20, "sex": list("fm") * 30})
+    file = tmp_path / "p.csv"
+    pl.concat([people, people.head(twice)]).write_csv(file)
+    found = ilba.inspect(file)
+    assert ("are the same as another one" in str(found)) == bool(twice)
+    assert found.repetition.startswith(said)
+    assert "2 records" not in found.repetition
+    assert any("repeats in" in one for one in found.records.column("id").remarks(5)) == bool(twice)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        init(file, out=tmp_path / "publication.toml")
+    assert ("would count twice" in " ".join(str(one.message) for one in told)) == bool(twice)
+    people.select("town", "sex").write_csv(file)
+    assert not ilba.inspect(file).repetition, "different people may be alike"
 
 
 def test_columns_that_lie_in_each_other_are_proposed_as_hierarchies(tmp_path, people):

@@ -121,6 +121,8 @@ class ColumnFacts:
             spellings = [*self.spellings, *self.no_age]
             spelled = f" (spelled {listing(map(repr, spellings), 5)})" if spellings else ""
             said.append(f"{few_text(self.missing, K)} missing{spelled}")
+        if self.kind == "identifier" and (again := self.records - self.missing - self.values):
+            said.append(f"repeats in {few_text(again, K)} records")
         if self.is_hollow:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:

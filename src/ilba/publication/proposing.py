@@ -82,8 +82,9 @@ def init(
         raise InputError(f"{found.records.path} has no column names. {NAMELESS}.")
     if AMONG_NOTES in found.records.about:
         notice(f"{found.records.path}: {AMONG_NOTES}.")
-    for text in found.contradictions:
-        notice(f"{text}.")
+    for text in (found.repetition, *found.contradictions):
+        if text:
+            notice(f"{text}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
