@@ -312,6 +312,13 @@ def test_init_prints_the_values_that_a_proposed_recode_merges(tmp_path):
     assert plain["recodes"] == {"sex": {"female": "f", "male": "m"}}
 
 
+def test_unknown_is_a_missing_value_and_empty_fields_are_told_beside_it():
+    facts = facts_of(pl.Series("race", ["White", "Unknown", "Asian", None, "not stated"] * 9))
+    assert facts.spellings == ("Unknown", "not stated")
+    assert facts.remarks(5) == ["27 missing (empty, or spelled 'Unknown', 'not stated')"]
+    assert facts_of(pl.Series("race", ["White", "Unknown", "Asian"])).remarks(1) == ["1 missing (spelled 'Unknown')"]
+
+
 def test_portuguese_and_spanish_words_for_missing_values_are_known():
     words = ["s/d", "Ignorado", "ignorada", "Sin datos", "SEM DADOS"]
     assert facts_of(pl.Series("x", [*words, "a", "b"] * 20)).spellings == tuple(sorted(words))

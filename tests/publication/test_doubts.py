@@ -130,6 +130,15 @@ def test_a_file_that_says_nothing_useful_is_answered_and_nothing_is_written(text
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["publication.toml"]
 
 
+@pytest.mark.parametrize(("kinds", "by"), [(range(20), "bands or width"), ("abcdefghijklmnopqrst", "a recode")])
+def test_values_that_make_all_cells_small_are_told_how_they_are_grouped(folder, kinds, by):
+    people = pl.DataFrame({"AGS": [f"{n}" for n in range(100, 120)]}).join(
+        pl.DataFrame({"sex": list(kinds)}), how="cross"
+    )
+    people.write_csv(folder / "p.csv")
+    assert f"sex has 20 values: group them with {by} in its recipe." in asked(folder)[-1]
+
+
 def test_strict_stops_at_a_doubt_and_goes_on_with_advice(tmp_path):
     pl.DataFrame({"town": range(300), "sex": ["f", "m"] * 150}).write_parquet(tmp_path / "p.parquet")
     words = ["build", "p.parquet", "--hkey", "town", "--key", "sex", "--secret", "k"]

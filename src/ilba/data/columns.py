@@ -70,6 +70,8 @@ class ColumnFacts:
     """records without a value, also with a spelling of a missing value"""
     spellings: tuple[str, ...] = ()
     """usual spellings of a missing value other than an empty field"""
+    has_empty: bool = False
+    """whether some fields are empty"""
     no_age: tuple[str, ...] = ()
     """of an age column: further values that are no age, such as 999"""
     blanks: int = 0
@@ -119,7 +121,8 @@ class ColumnFacts:
         said = []
         if self.missing:
             spellings = [*self.spellings, *self.no_age]
-            spelled = f" (spelled {listing(map(repr, spellings), 5)})" if spellings else ""
+            empty = "empty, or " if self.has_empty else ""
+            spelled = f" ({empty}spelled {listing(map(repr, spellings), 5)})" if spellings else ""
             said.append(f"{few_text(self.missing, K)} missing{spelled}")
         if self.kind == "identifier" and (again := self.records - self.missing - self.values):
             said.append(f"repeats in {few_text(again, K)} records")
@@ -199,6 +202,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     common: dict[str, Any] = {
         "missing": missing,
         "spellings": spellings,
+        "has_empty": bool((absent["trimmed"].fill_null("") == "").any()),
         "no_age": tuple(odd["trimmed"]),
         "blanks": blanks,
         "date": date,

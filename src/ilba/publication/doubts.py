@@ -44,7 +44,11 @@ def advice(finest: AnyFinestTable) -> list[str]:
     lists = finest.codes.lists[len(design.hierarchies) :]
     sizes = {key: len(codes) for key, codes in zip(design.keys, lists, strict=True)}
     widest = max(sizes, key=lambda key: sizes[key], default="")
-    cure = f" {widest} has {sizes[widest]:,} values: group them with bands or width in its recipe." if widest else ""
+    cure = ""
+    if widest:
+        labels = lists[design.keys.index(widest)].labels[widest].cast(pl.String).drop_nulls()
+        by = "bands or width" if labels.str.contains(r"^-?\d").all() else "a recode"
+        cure = f" {widest} has {sizes[widest]:,} values: group them with {by} in its recipe."
     return [f"a finest cell has fewer than 2 records on average, so nearly all counts are masked.{cure}"]
 
 

@@ -326,6 +326,23 @@ class _Proposal:
         lost = {one for one in codes - uppers if one.lstrip("0") in uppers}
         return max(map(len, lost), default=0)
 
+    def _pad_below(self, column: ColumnFacts) -> int:
+        """The length of the codes of a level that begin with codes above which lost their zeros, else 0."""
+        if any(match.column == column.name for match in self.found.matches):
+            return 0  # its list or map tells its length
+        chain = next((one for one in self.hierarchies.values() if column.name in one), [column.name])
+        known = {one.name: one for one in self.source.columns}
+        for upper in (known[name] for name in chain[: chain.index(column.name)] if name in known):
+            pad = max(self._pad(upper), self._pad_above(upper))
+            pairs = self.source.frame.select(pl.col(upper.name, column.name).str.strip_chars()).drop_nulls().unique()
+            none = {"", *upper.spellings, *column.spellings}
+            both = [(above, code) for above, code in pairs.iter_rows() if none.isdisjoint((above, code))]
+            lengths = {pad + len(code) - len(above) for above, code in both}
+            begins = all(code.isdecimal() and code.startswith(above) for above, code in both)
+            if pad and begins and len(lengths) == 1 and any(len(above) < pad for above, _ in both):
+                return lengths.pop()
+        return 0
+
     def _padding(self, column: str, match: Match) -> dict[str, int]:
         """The entry that makes the codes of a list or map as long as those of its column. Upper levels are shorter."""
         listed = next(one for one in self.found.files if one.path == match.file)
@@ -352,7 +369,7 @@ class _Proposal:
         return (max(lengths), False) if len(lengths) > 1 else (0, False)
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
-        pad = max(self._pad(column), self._pad_above(column))
+        pad = max(self._pad(column), self._pad_above(column), self._pad_below(column))
         short = (one for one in column.spellings if one in SHORT)  # in another column they may be codes
         here = [*(one for one in short if one not in self._listed(column.name)), *column.no_age]
         missing: dict[str, Any] = {"missing": here} if here else {}
