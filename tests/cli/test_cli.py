@@ -679,6 +679,13 @@ def test_the_shell_completes_commands_and_options(tmp_path):
     assert "--mask-thr" in completed("ilba", "build", "--m")
 
 
+@pytest.mark.parametrize("words", [["plan"], ["secret", "new"]])
+def test_an_option_of_all_commands_that_follows_one_is_told_its_place(words, tmp_path):
+    told = run(*words, "--strict", cwd=tmp_path, code=2).stderr
+    assert told.startswith("error: --strict goes before the command. Type: ")
+    assert told.endswith(f" --strict {' '.join(words)}\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),

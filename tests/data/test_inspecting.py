@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+import warnings
 
 import polars as pl
 import pytest
@@ -89,6 +90,24 @@ def test_numbers_of_records_below_K_are_not_shown(tmp_path):
     assert town["blanks"] == "<5"
     assert "<5 missing (spelled 'NA')" in str(found)
     assert ilba.inspect(tmp_path / "p.csv", mask_thr=3).records.column("sex").to_json(3)["missing"] == 3
+
+
+@pytest.mark.parametrize(("twice", "said"), [(7, "7 records of"), (2, "<5 records of"), (0, "")])
+def test_records_that_are_in_a_file_twice_are_told_if_it_has_an_identifier(tmp_path, twice, said):
+    people = pl.DataFrame({"id": [f"R{n}" for n in range(60)], "town": list("abc") * 20, "sex": list("fm") * 30})
+    file = tmp_path / "p.csv"
+    pl.concat([people, people.head(twice)]).write_csv(file)
+    found = ilba.inspect(file)
+    assert ("are the same as another one" in str(found)) == bool(twice)
+    assert found.repetition.startswith(said)
+    assert "2 records" not in found.repetition
+    assert any("repeats in" in one for one in found.records.column("id").remarks(5)) == bool(twice)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        init(file, out=tmp_path / "publication.toml")
+    assert ("would count twice" in " ".join(str(one.message) for one in told)) == bool(twice)
+    people.select("town", "sex").write_csv(file)
+    assert not ilba.inspect(file).repetition, "different people may be alike"
 
 
 def test_columns_that_lie_in_each_other_are_proposed_as_hierarchies(tmp_path, people):
@@ -293,9 +312,25 @@ def test_init_prints_the_values_that_a_proposed_recode_merges(tmp_path):
     assert plain["recodes"] == {"sex": {"female": "f", "male": "m"}}
 
 
+def test_unknown_is_a_missing_value_and_empty_fields_are_told_beside_it():
+    facts = facts_of(pl.Series("race", ["White", "Unknown", "Asian", None, "not stated"] * 9))
+    assert facts.spellings == ("Unknown", "not stated")
+    assert facts.remarks(5) == ["27 missing (empty, or spelled 'Unknown', 'not stated')"]
+    assert facts_of(pl.Series("race", ["White", "Unknown", "Asian"])).remarks(1) == ["1 missing (spelled 'Unknown')"]
+
+
 def test_portuguese_and_spanish_words_for_missing_values_are_known():
     words = ["s/d", "Ignorado", "ignorada", "Sin datos", "SEM DADOS"]
     assert facts_of(pl.Series("x", [*words, "a", "b"] * 20)).spellings == tuple(sorted(words))
+
+
+def test_values_that_differ_only_by_blanks_inside_are_nearly_the_same():
+    facts = facts_of(pl.Series("race", ["White", " White", "two  or more", "two\u00a0or more", "two or more"] * 9))
+    assert facts.values == 2
+    assert facts.replace == {"  ": " ", "\u00a0": " "}
+    assert not facts.case
+    (said,) = facts.remarks(5)
+    assert said.startswith("nearly the same: 'two  or more'/'two or more'/'two\\xa0or more', "), "trim mends the others"
 
 
 def test_turkish_spellings_that_differ_by_the_capital_of_an_i_are_nearly_the_same():

@@ -68,6 +68,8 @@ def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
         (["01", "1", "02"], "AGS = {pad = 2}"),
         (["a", "A", "b"], 'AGS = {case = "lower"}'),
         (["ADIYAMAN", "Adıyaman", "Bolu"], 'AGS = {case = "lower-tr"}'),
+        (["two  or more", "two or more", "b"], 'AGS = {replace = {"  " = " "}}'),
+        (["two\u00a0or", "Two or", "b"], 'AGS = {case = "lower", replace = {"\\u00a0" = " "}}'),
     ],
 )
 def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes, cure):
@@ -126,6 +128,15 @@ def test_a_file_that_says_nothing_useful_is_answered_and_nothing_is_written(text
     (tmp_path / "publication.toml").write_text(text)
     assert says in run("publish", cwd=tmp_path, code=2).stderr
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["publication.toml"]
+
+
+@pytest.mark.parametrize(("kinds", "by"), [(range(20), "bands or width"), ("abcdefghijklmnopqrst", "a recode")])
+def test_values_that_make_all_cells_small_are_told_how_they_are_grouped(folder, kinds, by):
+    people = pl.DataFrame({"AGS": [f"{n}" for n in range(100, 120)]}).join(
+        pl.DataFrame({"sex": list(kinds)}), how="cross"
+    )
+    people.write_csv(folder / "p.csv")
+    assert f"sex has 20 values: group them with {by} in its recipe." in asked(folder)[-1]
 
 
 def test_strict_stops_at_a_doubt_and_goes_on_with_advice(tmp_path):

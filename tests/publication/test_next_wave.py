@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.publication.days import days_kept
+from ilba.publication.days import days_kept, recorded_now
 from ilba.publication.prepared import Prepared
 from ilba.publication.publishing import released_by
 from support.commands import run
@@ -377,6 +377,19 @@ def test_waves_that_are_no_times_may_count_the_same_day(tmp_path, monkeypatch):
         (tmp_path / "confidential" / "publication.json").write_text(json.dumps({"waves": {earlier: days}}))
         (tmp_path / "publication.toml").write_text(AGES.replace('wave = "2025"', f'wave = "{wave}"'))
         assert len(days_kept(Prepared())) == doubts
+
+
+@pytest.mark.parametrize(("people", "doubts"), [("people", 1), ("others", 0)])
+def test_days_that_another_publication_file_of_the_same_people_recorded_are_told(tmp_path, monkeypatch, people, doubts):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "confidential").mkdir()
+    (tmp_path / "publication.toml").write_text(AGES.replace('"people"', f'"{people}"'))
+    (tmp_path / "confidential" / "publication.json").write_text(json.dumps({"waves": recorded_now(Prepared())}))
+    later = AGES.replace('wave = "2025"', 'wave = "2026"').replace('period = "2025', 'period = "2026')
+    (tmp_path / "people-2026.toml").write_text(later)
+    told = days_kept(Prepared("people-2026.toml"))
+    assert len(told) == doubts
+    assert all("recipe.age.age_on is '2025-12-31', as in wave '2025'" in one for one in told)
 
 
 @pytest.mark.parametrize("entry", ["population.period", "recipe.age.age_on"])

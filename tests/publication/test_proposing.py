@@ -50,6 +50,32 @@ def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(
     assert "Possible further keys: k6, k7" in (tmp_path / "publication.toml").read_text("utf-8")
 
 
+@pytest.mark.parametrize(("tract", "pads"), [("", {"county": 5, "tract": 8}), ("9", {"county": 5})])
+def test_codes_that_begin_with_codes_above_without_zeros_get_them_too(tmp_path, tract, pads):
+    counties = ["6001", "6003", "6013", "6041", "6051"]
+    tracts = [f"{tract}{county}{number}" for county in counties for number in (401, 402, 403)]
+    people = {
+        "county": [code for code in counties for _ in range(3)] * 20,
+        "tract": tracts * 20,
+        "sex": list("fm") * 150,
+    }
+    pl.DataFrame(people).write_csv(tmp_path / "p.csv")
+    listed = [f"0{code}" for code in [*counties, "6099"]]
+    pl.DataFrame({"FIPS": listed, "name": list("abcdef")}).write_csv(tmp_path / "counties.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "counties.csv", out=tmp_path / "publication.toml")
+    assert proposed(tmp_path)["hierarchies"] == {"area": ["county", "tract"]}
+    assert {name: steps["pad"] for name, steps in proposed(tmp_path)["recipe"].items()} == pads
+
+
+def test_blanks_inside_values_are_proposed_to_be_one_blank(tmp_path):
+    kinds = ["two  or more", "two\u00a0or more", "two or more", "one"]
+    pl.DataFrame({"town": list("abcde") * 40, "kind of": kinds * 50}).write_csv(tmp_path / "p.csv")
+    file = ilba.init(tmp_path / "p.csv", out=tmp_path / "publication.toml")
+    assert '"kind of" = {replace = {"  " = " ", "\\u00a0" = " "}}' in file.read_text()
+    finest, _ = counted(Prepared(file))
+    assert sorted(finest.frame["kind of"].unique()) == ["one", "two or more"]
+
+
 def test_quantities_alone_are_refused(tmp_path):
     pl.DataFrame({"income": [i / 7 for i in range(500)]}).write_csv(tmp_path / "p.csv")
     with pytest.raises(ilba.InputError, match="looks like an area or another level"):

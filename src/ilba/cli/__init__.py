@@ -71,7 +71,7 @@ def main() -> NoReturn:
         sys.exit(problem.exit_code)
     except click.ClickException as problem:
         where = problem.ctx.command_path if isinstance(problem, click.UsageError) and problem.ctx else "ilba"
-        _fail(f"{_told(problem)} Type: {where} --help", problem.exit_code)
+        _fail(_before_the_command(problem) or f"{_told(problem)} Type: {where} --help", problem.exit_code)
     except Notice as problem:
         _fail(f"{problem} (--strict)", 1)
     except (InputError, SecretError, Conflict) as problem:
@@ -85,6 +85,17 @@ def main() -> NoReturn:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - stdout itself may be the problem
         where = f" {str(problem.filename)!r}" if problem.filename else ""
         _fail(f"cannot read or write{where}: {problem.strerror or problem}.", 1)
+
+
+def _before_the_command(problem: click.ClickException) -> str:
+    """Say where an option of all commands goes that was typed after one; empty for other errors."""
+    if not isinstance(problem, click.NoSuchOption) or problem.ctx is None:
+        return ""
+    root, option = problem.ctx.find_root(), problem.option_name
+    if not any(option in param.opts for param in root.command.params):
+        return ""
+    command = problem.ctx.command_path.removeprefix(root.command_path)
+    return f"{option} goes before the command. Type: {root.command_path} {option}{command}"
 
 
 def _told(problem: click.ClickException) -> str:

@@ -80,7 +80,8 @@ _publication = click.argument("publication", required=False, metavar="[PUBLICATI
 def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
     """Dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential).
 
-    It counts in this process, also if `publish` counts on Spark. With --strict it stops where `publish` would.
+    It counts in this process, also if `publish` counts on Spark. `ilba --strict plan` stops where
+    `ilba --strict publish` would.
     """
     from ilba.publication.planning import plan
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from ilba.data.letters import Case, folded, folded_in, in_case, lower_case
+from ilba.data.letters import Case, blanks_replaced, folded, folded_in, in_case, lower_case, one_blank
 from ilba.data.missing import SHORT, spells_missing
 from ilba.data.recipe import THOUSANDS, dates_in
 from ilba.errors import listing
@@ -70,6 +70,8 @@ class ColumnFacts:
     """records without a value, also with a spelling of a missing value"""
     spellings: tuple[str, ...] = ()
     """usual spellings of a missing value other than an empty field"""
+    has_empty: bool = False
+    """whether some fields are empty"""
     no_age: tuple[str, ...] = ()
     """of an age column: further values that are no age, such as 999"""
     blanks: int = 0
@@ -80,6 +82,8 @@ class ColumnFacts:
     """the length at which leading zeros make values equal"""
     case: Literal["", Case] = ""
     """the case that makes values equal"""
+    replace: Mapping[str, str] = field(default_factory=dict)
+    """runs of blanks inside values and the blank that makes values equal"""
     date: str | list[str] = ""
     """how dates are written, or several forms"""
     comma: bool = False
@@ -117,12 +121,16 @@ class ColumnFacts:
         said = []
         if self.missing:
             spellings = [*self.spellings, *self.no_age]
-            spelled = f" (spelled {listing(map(repr, spellings), 5)})" if spellings else ""
+            empty = "empty, or " if self.has_empty else ""
+            spelled = f" ({empty}spelled {listing(map(repr, spellings), 5)})" if spellings else ""
             said.append(f"{few_text(self.missing, K)} missing{spelled}")
+        if self.kind == "identifier" and (again := self.records - self.missing - self.values):
+            said.append(f"repeats in {few_text(again, K)} records")
         if self.is_hollow:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
-            groups = ("/".join(map(repr, _differing(group)[:4])) for group in self.alike)
+            first = sorted(self.alike, key=lambda group: len({text.strip() for text in group}) == 1)
+            groups = ("/".join(map(repr, _differing(group)[:4])) for group in first)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records")
@@ -194,6 +202,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     common: dict[str, Any] = {
         "missing": missing,
         "spellings": spellings,
+        "has_empty": bool((absent["trimmed"].fill_null("") == "").any()),
         "no_age": tuple(odd["trimmed"]),
         "blanks": blanks,
         "date": date,
@@ -205,6 +214,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     if kind not in ("category", "code", "number", "text") or values.height > 20_000 or kind == "text":
         return facts
     groups, different, pad, case, recode = _alike(there)
+    common["replace"] = blanks_replaced(there["trimmed"])
     if kind == "number" and different <= _MOST_CATEGORIES and pad:
         kind = "category"
     return ColumnFacts(
@@ -321,7 +331,7 @@ def _alike(
     recode = _abbreviations(in_case(there["trimmed"], case).unique().sort())
     for word, short in recode.items():
         groups[folded(short)] |= groups.pop(folded(word), set())
-    differ = any(len({text.strip() for text in group}) > 1 for group in groups.values()) and not pad
+    differ = any(len({one_blank(text) for text in group}) > 1 for group in groups.values()) and not pad
     found = tuple(sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1))
     return found, len(groups), pad, case if differ else "", recode
 

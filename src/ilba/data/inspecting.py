@@ -83,6 +83,8 @@ class FileFacts:
     """pairs of equivalent columns: a code and its name"""
     nearly: tuple[tuple[str, str, int], ...] = ()
     """pairs of a coarser column and a finer one that is nested in it but for some records, with their number"""
+    repeated: int = 0
+    """records that are the same as an earlier one in all columns, also in one that looks like an identifier"""
     depth: int = 0
     """the number of levels of a hierarchy"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
@@ -181,6 +183,16 @@ class Inspection:
             if one.contrary
         )
 
+    @property
+    def repetition(self) -> str:
+        """A sentence on records that are probably in the file twice; empty if there are none."""
+        if self.records is None or not self.records.repeated:
+            return ""
+        return (
+            f"{few_text(self.records.repeated, self.mask_thr)} records of {Path(self.records.path).name} are the same "
+            f"as another one in all columns, also in the identifier, and would count twice: remove them from the file"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Give everything as plain values, for a program.
 
@@ -193,6 +205,7 @@ class Inspection:
         files = [
             {
                 "path": one.path, "what": one.what, "about": one.about, "records": one.records, "is_part": one.is_part,
+                "repeated": few(one.repeated, K),
                 "encoding": one.reading.encoding or None, "separator": one.reading.separator or None,
                 "decimal": one.decimal, "sheets": list(one.sheets),
                 "columns": [column.to_json(K) for column in one.columns],
@@ -230,6 +243,7 @@ class Inspection:
                         f"  each {fine} lies in one {coarse}, except in {few_text(astray, self.mask_thr)} records: "
                         f"correct them, or take {coarse} from a code list"
                     )
+        lines += [f"  {self.repetition}"] if self.repetition else []
         lines += [f"  {match}" for match in self.matches]
         lines += [f"  {text}" for text in self.contradictions]
         if unread := [one.path for one in self.files if one.what == "unreadable"]:
@@ -245,7 +259,9 @@ class Inspection:
         for one in self.files:
             said = f"{one.path}: {one.about}"
             parts.append(notebook.table(["column", "kind", "values", "remarks"], self._rows(one), said))
-        parts += [notebook.note(text) for text in (*map(str, self.matches), *self.contradictions)]
+        parts += [
+            notebook.note(text) for text in (self.repetition, *map(str, self.matches), *self.contradictions) if text
+        ]
         chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
         parts.append(notebook.note(f"Proposed: hierarchies {chains}; keys {listing(self.keys, 20) or 'none'}"))
         return notebook.page("Inspection", some(len(self.files), "file"), *parts)
@@ -287,6 +303,7 @@ def inspect(*paths: Path_, mask_thr: int = 5, encoding: str = "") -> Inspection:
     if source is not None:
         others = [one for parts in sheets for one in parts if one.path != source.path]
         source = _related(_with_codes(replace(source, what="records"), others))
+        source = replace(source, repeated=_repeated(source))
     matches: list[Match] = []
     found = []
     for parts in sheets:
@@ -547,6 +564,12 @@ def _with_codes(source: FileFacts, others: Sequence[FileFacts]) -> FileFacts:
 def _codes_in(source: FileFacts, column: ColumnFacts) -> set[str]:
     """The different values of a column, without those that are missing values."""
     return set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
+
+
+def _repeated(one: FileFacts) -> int:
+    """How many records are the same as an earlier one. Without an identifier they may be different people."""
+    has_identifier = any(column.kind == "identifier" for column in one.columns)
+    return one.frame.height - one.frame.n_unique() if has_identifier else 0
 
 
 def _related(one: FileFacts) -> FileFacts:

@@ -1,4 +1,4 @@
-"""Upper and lower case, and which spellings differ only by it.
+"""Upper and lower case, blanks, and which spellings differ only by them.
 
 Turkish and Azeri have two letters i: I is the capital of ı, and İ of i. No text says which language it is in, so a
 person declares their case ("lower-tr"), and spellings that differ only by such letters are found alike.
@@ -6,6 +6,8 @@ person declares their case ("lower-tr"), and spellings that differ only by such 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 import polars as pl
@@ -42,14 +44,35 @@ def lower_case(texts: pl.Series) -> Case:
 
 
 def folded(text: str) -> str:
-    """Fold a text: two texts that differ only by case have the same one. All letters i are one.
+    """Fold a text: two texts that differ only by case or blanks have the same one. All letters i are one.
 
     >>> {folded(one) for one in ("KADIN", "Kadın", "kadin")}, folded("EVLİ") == folded("evli")
     ({'kadin'}, True)
+    >>> folded("two  or\\u00a0more ") == folded("two or more")
+    True
     """
-    return text.casefold().replace(f"i{_DOT}", "i").replace("ı", "i")
+    return one_blank(text).casefold().replace(f"i{_DOT}", "i").replace("ı", "i")
 
 
 def folded_in(texts: pl.Expr) -> pl.Expr:
     """The same for each text of a column, but for letters that are two in capitals, such as ß."""
+    texts = texts.str.strip_chars().str.replace_all(r"\s+", " ")
     return texts.str.to_lowercase().str.replace_all(f"i{_DOT}", "i", literal=True).str.replace_all("ı", "i")
+
+
+def one_blank(text: str) -> str:
+    """Make one blank of each run of blanks, also of no-break ones, and none around the text."""
+    return " ".join(text.split())
+
+
+def blanks_replaced(texts: Iterable[str]) -> dict[str, str]:
+    """The runs of blanks inside texts and their replacement, a blank; none if no two texts differ only by them.
+
+    >>> blanks_replaced(["two  or more", "two or more"]), blanks_replaced(["two  or more", "one"])
+    ({'  ': ' '}, {})
+    """
+    texts = {text.strip().casefold() for text in texts}
+    if len({one_blank(text) for text in texts}) == len(texts):
+        return {}
+    runs = {run for text in texts for run in re.findall(r"\s+", text)} - {" "}
+    return {run: " " for run in sorted(runs) if not any(other in run for other in runs - {run})}

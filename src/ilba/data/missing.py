@@ -50,6 +50,7 @@ WORDS = frozenset(
     [
         *("b/d", "brak danych", "nie ustalono", "nie podano", "neuvedeno", "nezjištěno", "keine angabe"),
         *("não informado", "sem informação", "δξ/δα", "s/d", "s/i", "sin datos", "sin dato", "sem dados"),
+        *("unknown", "not known", "not stated", "not reported", "no data", "no answer"),
         *("ignorado", "ignorada", "bilinmiyor", "bilinmeyen", "belirtilmemiş"),
     ]
 )

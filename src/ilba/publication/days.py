@@ -18,6 +18,7 @@ from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
 
 PERIOD = "population.period"
+_NAME = "population.name"
 
 
 def days_of(prepared: Prepared) -> dict[str, str]:
@@ -35,27 +36,39 @@ def days_kept(prepared: Prepared) -> list[str]:
     provisional and final results.
     """
     wave = prepared.said.population.wave
-    earlier = {one: days for one, days in _known(prepared).items() if one < wave and frequency([one, wave])}
+    earlier = [(one, days) for one, days in _known(prepared) if one < wave and frequency([one, wave])]
     found = []
     for entry, day in days_of(prepared).items():
-        same = [one for one in sorted(earlier) if earlier[one].get(entry) == day and not wave.startswith(day)]
+        same = [one for one, days in earlier if days.get(entry) == day and not wave.startswith(day)]
         if same:
-            last = same[-1]
+            last = max(same)
             follows = f" ({'{wave}' + day.removeprefix(last)!r} follows it)" if day.startswith(last) else ""
             found.append(f"{entry} is {day!r}, as in wave {last!r}. Set the time of wave {wave!r}{follows}.")
     return found
 
 
-def _known(prepared: Prepared) -> dict[str, dict[str, str]]:
-    """For each published wave its days: from the record of publishing, and the periods from the releases."""
-    found: dict[str, dict[str, str]] = {}
+def _known(prepared: Prepared) -> list[tuple[str, dict[str, str]]]:
+    """Published waves of these people with their days: from the records of publishing, and periods of releases.
+
+    Next year's publication file may have another name, so the records of all files in the folder are read.
+    """
+    found = []
     with contextlib.suppress(StoreError):
         for place in released(prepared):
             told = Release(place).manifest.get("population", {})
-            found[str(told.get("wave", ""))] = {PERIOD: str(told.get("period", ""))}
-    for wave, days in recorded(prepared.state).items():
-        found[wave] = {**days, **found.get(wave, {})}
+            found.append((str(told.get("wave", "")), {PERIOD: str(told.get("period", ""))}))
+    for file in sorted(prepared.confidential.glob("*.json")):
+        unnamed = prepared.said.population.name if file == prepared.state else None
+        for wave, days in recorded(file).items():
+            if days.get(_NAME, unnamed) == prepared.said.population.name:
+                found.append((wave, days))
     return found
+
+
+def recorded_now(prepared: Prepared) -> dict[str, dict[str, str]]:
+    """What the record of publishing keeps of a wave: its days and whose they are; nothing without either."""
+    wave, days = prepared.said.population.wave, days_of(prepared)
+    return {wave: {_NAME: prepared.said.population.name, **days}} if wave and days else {}
 
 
 def released(prepared: Prepared) -> list[Path]:

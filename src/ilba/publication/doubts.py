@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
-from ilba.data.letters import folded, in_case, lower_case
+from ilba.data.letters import blanks_replaced, folded, in_case, lower_case, one_blank
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
+from ilba.publication.file import toml, toml_name
 from ilba.tables.engine import AnyFinestTable
 
 _MOST = 100_000
@@ -42,7 +44,11 @@ def advice(finest: AnyFinestTable) -> list[str]:
     lists = finest.codes.lists[len(design.hierarchies) :]
     sizes = {key: len(codes) for key, codes in zip(design.keys, lists, strict=True)}
     widest = max(sizes, key=lambda key: sizes[key], default="")
-    cure = f" {widest} has {sizes[widest]:,} values: group them with bands or width in its recipe." if widest else ""
+    cure = ""
+    if widest:
+        labels = lists[design.keys.index(widest)].labels[widest].cast(pl.String).drop_nulls()
+        by = "bands or width" if labels.str.contains(r"^-?\d").all() else "a recode"
+        cure = f" {widest} has {sizes[widest]:,} values: group them with {by} in its recipe."
     return [f"a finest cell has fewer than 2 records on average, so nearly all counts are masked.{cure}"]
 
 
@@ -68,7 +74,7 @@ def _alike(finest: AnyFinestTable) -> list[str]:
                 continue
             groups: dict[str, list[str]] = defaultdict(list)
             for text in map(str, texts.sort()):
-                same = folded(text.strip())
+                same = folded(text)
                 groups[same.lstrip("0") or "0" if same.isdecimal() else same].append(text)
             twice = [group for group in groups.values() if len(group) > 1]
             if twice:
@@ -96,16 +102,21 @@ def _padded(finest: AnyFinestTable) -> list[str]:
 
 
 def _cure(column: str, twice: list[list[str]]) -> str:
+    name = toml_name(column)
     texts = [text.strip() for group in twice for text in group]
+    steps: dict[str, Any] = {}
     if all(text.isdecimal() for text in texts):
-        step = f"pad = {max(map(len, texts))}"
+        steps["pad"] = max(map(len, texts))
     else:
-        case = lower_case(pl.Series(texts))
-        step = f'case = "{case}"'
-        if in_case(pl.Series(texts), case).n_unique() > len(twice):  # letters were lost before
-            turkish = f'{column} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
-            return f"If they mean the same, write {turkish}a recode of {column} under [recipe] of publication.toml."
-    return f"If they mean the same, write {column} = {{{step}}} under [recipe] of publication.toml."
+        blank = pl.Series(map(one_blank, texts))
+        if blank.n_unique() > len(twice):
+            steps["case"] = case = lower_case(blank)
+            if in_case(blank, case).n_unique() > len(twice):  # letters were lost before
+                turkish = f'{name} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
+                return f"If they mean the same, write {turkish}a recode of {name} under [recipe] of publication.toml."
+        if runs := blanks_replaced(texts):
+            steps["replace"] = runs
+    return f"If they mean the same, write {name} = {toml(steps)} under [recipe] of publication.toml."
 
 
 def _names(finest: AnyFinestTable) -> list[str]:

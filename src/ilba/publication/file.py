@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -245,6 +247,24 @@ def words(given: str | dict[Any, str], lang: str = "en") -> str:
     if isinstance(given, str):
         return given
     return given.get(lang) or next(iter(given.values()), "")
+
+
+def toml(value: Any) -> str:
+    """A value as a publication file spells it; blanks that nobody sees are spelled out.
+
+    >>> print(toml({"replace": {"  ": " ", "\\u00a0": " "}}))
+    {replace = {"  " = " ", "\\u00a0" = " "}}
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_name(key)} = {toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return re.sub(r"[^\S ]", lambda blank: f"\\u{ord(blank[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def toml_name(key: str) -> str:
+    """The name of an entry, in quotes if it needs them."""
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else toml(key)
 
 
 def schema() -> dict[str, Any]:

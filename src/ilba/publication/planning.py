@@ -241,9 +241,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
                 notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
             if masked is not None:
                 found = lists_from_the_data(masked, prepared.lists.labels, prepared.maps, shown_codes(masked, wanted))
-                unsure = (
-                    "" if is_own else " So it is with the temporary secret of this plan: `publish --strict` may stop."
-                )
+                may = " So it is with the temporary secret of this plan: `ilba --strict publish` may stop."
+                unsure = "" if is_own else may
                 stops += [one + unsure for one in found]
                 notes += [one + unsure for one in found]
             learnt = measured(masked, wanted, progress=progress) if masked is not None else []

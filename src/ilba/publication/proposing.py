@@ -5,7 +5,6 @@ Values of the data go into separate files: proposed recodes are written to the c
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -24,7 +23,7 @@ from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
 from ilba.files import creating, replacing
 from ilba.publication.codelists import upper_codes
-from ilba.publication.file import NAME, SCHEMA, PublicationFile, schema_text
+from ilba.publication.file import NAME, SCHEMA, PublicationFile, schema_text, toml, toml_name
 
 Path_: TypeAlias = str | os.PathLike[str]
 CONFIDENTIAL = "confidential"
@@ -83,8 +82,9 @@ def init(
         raise InputError(f"{found.records.path} has no column names. {NAMELESS}.")
     if AMONG_NOTES in found.records.about:
         notice(f"{found.records.path}: {AMONG_NOTES}.")
-    for text in found.contradictions:
-        notice(f"{text}.")
+    for text in (found.repetition, *found.contradictions):
+        if text:
+            notice(f"{text}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
@@ -163,23 +163,6 @@ def _strings(value: Any) -> set[str]:
     if isinstance(value, Mapping | list):
         return set().union(*map(_strings, value.values() if isinstance(value, Mapping) else value))
     return {value} if isinstance(value, str) else set()
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML spells it."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_name(key)} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _name(key: str) -> str:
-    return (
-        key
-        if key.replace("_", "").replace("-", "").isalnum() and key.isascii()
-        else json.dumps(key, ensure_ascii=False)
-    )
 
 
 class _Proposal:
@@ -343,6 +326,23 @@ class _Proposal:
         lost = {one for one in codes - uppers if one.lstrip("0") in uppers}
         return max(map(len, lost), default=0)
 
+    def _pad_below(self, column: ColumnFacts) -> int:
+        """The length of the codes of a level that begin with codes above which lost their zeros, else 0."""
+        if any(match.column == column.name for match in self.found.matches):
+            return 0  # its list or map tells its length
+        chain = next((one for one in self.hierarchies.values() if column.name in one), [column.name])
+        known = {one.name: one for one in self.source.columns}
+        for upper in (known[name] for name in chain[: chain.index(column.name)] if name in known):
+            pad = max(self._pad(upper), self._pad_above(upper))
+            pairs = self.source.frame.select(pl.col(upper.name, column.name).str.strip_chars()).drop_nulls().unique()
+            none = {"", *upper.spellings, *column.spellings}
+            both = [(above, code) for above, code in pairs.iter_rows() if none.isdisjoint((above, code))]
+            lengths = {pad + len(code) - len(above) for above, code in both}
+            begins = all(code.isdecimal() and code.startswith(above) for above, code in both)
+            if pad and begins and len(lengths) == 1 and any(len(above) < pad for above, _ in both):
+                return lengths.pop()
+        return 0
+
     def _padding(self, column: str, match: Match) -> dict[str, int]:
         """The entry that makes the codes of a list or map as long as those of its column. Upper levels are shorter."""
         listed = next(one for one in self.found.files if one.path == match.file)
@@ -369,7 +369,7 @@ class _Proposal:
         return (max(lengths), False) if len(lengths) > 1 else (0, False)
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
-        pad = max(self._pad(column), self._pad_above(column))
+        pad = max(self._pad(column), self._pad_above(column), self._pad_below(column))
         short = (one for one in column.spellings if one in SHORT)  # in another column they may be codes
         here = [*(one for one in short if one not in self._listed(column.name)), *column.no_age]
         missing: dict[str, Any] = {"missing": here} if here else {}
@@ -378,6 +378,8 @@ class _Proposal:
         steps: dict[str, Any] = missing
         if column.case:
             steps["case"] = column.case
+        if column.replace:
+            steps["replace"] = dict(column.replace)
         if pad:
             steps["pad"] = pad
         if column.recode:
@@ -474,10 +476,10 @@ class _Proposal:
         listed = next(one for one in self.found.files if one.path == match.file)
         entry = self._file(listed) | {"code": match.by} | self._padding(match.column, match)
         pad = self._pad(self.source.column(match.column))
-        cleaned = f"; {_name(match.column)} = {_toml({'pad': pad})} under [recipe]" if pad else ""
+        cleaned = f"; {toml_name(match.column)} = {toml({'pad': pad})} under [recipe]" if pad else ""
         return (
             f"Its codes match {match.column}, which is in no proposed hierarchy. To use it, add {match.column} to a "
-            f"hierarchy, and write {_name(match.column)} = {_toml(entry)} under "
+            f"hierarchy, and write {toml_name(match.column)} = {toml(entry)} under "
             f"[{'maps' if self._is_map(match) else 'codes'}]{cleaned}."
         )
 
@@ -493,6 +495,7 @@ class _Proposal:
         totals = {column.name: list(column.totals) for column in source.columns if column.totals}
         proposed += ["recipe.without"] if totals else []
         proposed += ["tables.max_keys"] if len(self.keys) > _MAX_KEYS else []  # it leaves out the finest table
+        labelled = [c for c in source.columns if c.label and c.name in self.keys]
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
             "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
@@ -500,11 +503,11 @@ class _Proposal:
             "",
             "format = 1",
             "# These entries were proposed from the data. Check and correct each, then remove it from this list.",
-            f"proposed = {_toml(proposed)}",
-            *([f"lists = {_toml([self.place(one.path) for one in self.whole])}"] if self.whole else []),
+            f"proposed = {toml(proposed)}",
+            *([f"lists = {toml([self.place(one.path) for one in self.whole])}"] if self.whole else []),
             "",
             "# The variables of the tables.",
-            f"keys = {_toml(self.keys)}",
+            f"keys = {toml(self.keys)}",
             *([f"# Possible further keys: {listing(self.spare, 30)}."] if self.spare else []),
             "",
             "# Counts below K are never shown.",
@@ -514,38 +517,38 @@ class _Proposal:
             '# ledger = "agency.ledger"     # left out, ILBA_LEDGER, else beside the secret',
             "",
             "[source]",
-            f"file = {_toml(self.place(source.path))}",
+            f"file = {toml(self.place(source.path))}",
             *self._source_lines(),
             "",
             "[population]",
             "# Use the same name for all data about the same people.",
-            f"name = {_toml(self.population)}",
-            f"wave = {_toml(self.wave)}",
+            f"name = {toml(self.population)}",
+            f"wave = {toml(self.wave)}",
             f'# period = "{self.day or "2026-07-01"}"',
             '# unit = {en = "persons", fr = "personnes"}',
             "",
             "[about]",
-            f'title = {{en = {_toml(self.population.replace("-", " ").replace("_", " ").capitalize())}}}',
+            f'title = {{en = {toml(self.population.replace("-", " ").replace("_", " ").capitalize())}}}',
             '# description = {en = "", ko = ""}',
             '# source = "Where the data comes from"',
             '# licence = "https://creativecommons.org/licenses/by/4.0/"',
             "",
             "# From coarse to fine: columns; or {column = .., levels = [..], file = 'x.hrc'}, or prefixes = [2, 5].",
             "[hierarchies]",
-            *(f"{_name(name)} = {_toml(self._levels(columns))}" for name, columns in self.hierarchies.items()),
+            *(f"{toml_name(name)} = {toml(self._levels(columns))}" for name, columns in self.hierarchies.items()),
             "",
             "# How columns are cleaned first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
             "[recipe]",
-            *([f"missing = {_toml(spellings)}"] if spellings else []),
-            *([f"without = {_toml(totals)}     # lines of totals"] if totals else []),
-            *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
+            *([f"missing = {toml(spellings)}"] if spellings else []),
+            *([f"without = {toml(totals)}     # lines of totals"] if totals else []),
+            *(f"{toml_name(name)} = {toml(steps)}" for name, steps in recipe.items()),
             *self._age_lines(),
             "",
             *self._matched_lines(codes),
             "# Names of columns, per language.",
             "[labels]",
-            *(f"# {_name(name)} = {{en = {_toml(name)}, ko = {_toml(name)}}}" for name in self.keys),
-            *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
+            *(f"# {toml_name(name)} = {{en = {toml(name)}, ko = {toml(name)}}}" for name in self.keys),
+            *(f"{toml_name(c.name)} = {toml({'en': c.label})}" for c in labelled),
             "",
             "[tables]",
             f"max_keys = {min(len(self.keys), _MAX_KEYS)}" if self.keys else f"# max_keys = {_MAX_KEYS}",
@@ -582,13 +585,13 @@ class _Proposal:
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
             guess = f"     # {_GUESS}" if self.is_guess else ""
-            lines.append(f"encoding = {_toml(source.reading.encoding)}{guess}")
+            lines.append(f"encoding = {toml(source.reading.encoding)}{guess}")
         if source.reading.separator not in ("", ","):
-            lines.append(f"separator = {_toml(source.reading.separator)}")
+            lines.append(f"separator = {toml(source.reading.separator)}")
         if source.decimal == ",":
             lines.append('decimal = ","')
         if len(source.sheets) > 1:
-            lines.append(f"sheet = {_toml(source.reading.sheet)}")
+            lines.append(f"sheet = {toml(source.reading.sheet)}")
         if source.reading.header:
             lines.append(f"header = {source.reading.header}     # the line with the column names")
         if source.reading.notes:
@@ -603,7 +606,7 @@ class _Proposal:
         steps = (
             {"from": c.name, "date": c.date, "age_on": self.day or "2026-01-01", "width": 5, "top": 85} for c in dates
         )
-        return [f"# age = {_toml(one)}     # for dates of birth: set the day, add age to keys" for one in steps]
+        return [f"# age = {toml(one)}     # for dates of birth: set the day, add age to keys" for one in steps]
 
     def _matched_lines(self, codes: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines = []
@@ -611,11 +614,11 @@ class _Proposal:
             lines += ["# Code lists: every code that can occur, not only those of this data.", "[codes]"]
             if self.is_guess and any("encoding" in entry for entry in codes.values()):
                 lines.append(f"# The encoding is {_GUESS}.")
-            lines += [f"{_name(name)} = {_toml(entry)}" for name, entry in codes.items()] + [""]
+            lines += [f"{toml_name(name)} = {toml(entry)}" for name, entry in codes.items()] + [""]
         if self.shapes:
             lines.append("[maps]")
             for name, match in self.shapes.items():
                 entry = {"file": self.place(match.file), "code": match.by} | self._padding(name, match)
-                lines.append(f"{_name(name)} = {_toml(entry)}")
+                lines.append(f"{toml_name(name)} = {toml(entry)}")
             lines.append("")
         return lines

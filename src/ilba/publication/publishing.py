@@ -28,7 +28,7 @@ from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
-from ilba.publication.days import days_kept, days_of, recorded, released
+from ilba.publication.days import days_kept, recorded, recorded_now, released
 from ilba.publication.doubts import tell_doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
@@ -309,8 +309,7 @@ class _Run:
             progress=self.progress,
         )
         self.state.steps["manifest"] = self._manifest()
-        if said.population.wave and (days := days_of(prepared)):
-            self.state.waves[said.population.wave] = days
+        self.state.waves |= recorded_now(prepared)
 
     def _tell_proposed(self) -> None:
         """Tell once, before the work, which entries nobody confirmed."""
