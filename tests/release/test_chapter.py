@@ -219,6 +219,20 @@ def test_a_year_that_keeps_the_masks_of_ilba_would_prove_nothing(secret, book):
         chapter.check(later, ("controlled", 5, ""), None)
 
 
+def test_an_accepted_conflict_is_told_of_its_own_wave_and_of_other_waves_by_their_names(secret, book):
+    first, second, third = (
+        toy(COUNTS.with_columns(N=pl.col("N") + SMALL.not_() * n), masks=masks, name="p", wave=str(n))
+        for n, masks in enumerate([None, [0, 5], [0, 5]], 1)
+    )
+    published(first, secret, book)
+    with pytest.raises(Conflict) as refused:
+        published(second, secret, book)
+    published(second, secret, book, refused.value.id)
+    published(third, secret, book)
+    told = [looked_up(wave, secret, book).accepted() for wave in (first, second, third)]
+    assert told == [(False, ["2"]), (True, []), (False, ["2"])]
+
+
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
     published(toy(name="p", wave="1"), secret, book)
     other = Secret(bytes(32))

@@ -187,6 +187,12 @@ class Chapter:
             )
         self._refuse(reasons, accepted, finest, way)
 
+    def accepted(self) -> tuple[bool, list[str]]:
+        """Whether this wave was published despite a conflict, and the other waves that were."""
+        despite = [one for one in self.publications if one.accepted_conflict]
+        others = [one for one in despite if not self._is_same(one.data, one.wave)]
+        return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
+
     def _other_secret(self, finest: AnyFinestTable) -> str:
         """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""
         entries = [one for one in self._entries if self._is_same(one["data"], one["wave"])] or self._entries
