@@ -233,6 +233,24 @@ def test_an_accepted_conflict_is_told_of_its_own_wave_and_of_other_waves_by_thei
     assert told == [(False, ["2"]), (True, []), (False, ["2"])]
 
 
+def test_keys_in_another_order_than_in_the_last_wave_are_told_with_the_order_to_write(secret, book):
+    counts = COUNTS.with_columns(age=pl.lit("1"))
+    for wave, keys in (("1", ["age", "sex"]), ("2", ["sex", "age"])):
+        published(toy(counts, keys, name="p", wave=wave), secret, book)
+    turned = toy(counts.with_columns(pl.col("N") + 1), ["age", "sex"], name="p", wave="3")
+    chapter = looked_up(turned, secret, book)
+    (told,) = chapter.doubts(turned.design, ("ilba", 5, "observed"))
+    assert told.startswith("wave '2' of the population 'p' has its keys in another order")
+    assert 'Write keys = ["sex", "age"] in publication.toml, or build with key= (--key sex,age).' in told
+    for keys, way_, wave in [
+        (["sex", "age"], ("ilba", 5, "observed"), "3"),  # as before
+        (["age", "sex"], ("controlled", 5, ""), "3"),  # no series anyway
+        (["age", "sex"], ("ilba", 5, "observed"), ""),  # not shown as a wave
+    ]:
+        finest = toy(counts.with_columns(pl.col("N") + 1), keys, name="p", wave=wave)
+        assert looked_up(finest, secret, book).doubts(finest.design, way_) == []
+
+
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
     published(toy(name="p", wave="1"), secret, book)
     other = Secret(bytes(32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,6 +193,20 @@ class Chapter:
         despite = [one for one in self.publications if one.accepted_conflict]
         others = [one for one in despite if not self._is_same(one.data, one.wave)]
         return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
+
+    def doubts(self, design: Design, way: Way) -> list[str]:
+        """What a person should check because earlier waves are otherwise: the order of keys."""
+        found = []
+        waves = [one for one in self.publications if one.way == way and not one.withdrawn and one.wave]
+        alike = [one for one in waves if one.wave != self.wave != "" and {*one.columns} == {*design.columns}]
+        before = [column for column in alike[-1].columns if column in design.keys] if alike else []
+        if before and before != list(design.keys):
+            found.append(
+                f"wave {alike[-1].wave!r} of {self._called} has its keys in another order, so the two waves cannot be "
+                f"exported or served as one series. Write keys = {json.dumps(before, ensure_ascii=False)} in "
+                f"publication.toml, or build with key= (--key {','.join(before)})."
+            )
+        return found
 
     def _other_secret(self, finest: AnyFinestTable) -> str:
         """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""
