@@ -102,6 +102,24 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
 
 
 @pytest.mark.slow
+def test_a_new_wave_with_missing_values_as_a_category_is_told_in_plan_and_publication(office):
+    people = pl.read_csv("people_2026.csv", infer_schema=False)
+    people.with_columns(pl.when(pl.int_range(pl.len()) % 20 > 0).then("sex").alias("sex")).write_csv("people_2026.csv")
+    edit(
+        office,
+        ('file = "people_2025.csv"', 'file = "people_2026.csv"\nmissing = "category"'),
+        ('wave = "2025"', 'wave = "2026"'),
+    )
+    (told,) = [note for note in ilba.plan().stops if "missing values as a category" in note]
+    assert told.startswith("sex has")
+    with pytest.warns(ilba.Notice, match="sex has missing values as a category, and no earlier publication"):
+        ilba.publish()
+    page = (office / "confidential" / "decision.en.html").read_text("utf-8")
+    assert "finds the same mask wherever the count is the same" in page
+    assert "conflict" not in page
+
+
+@pytest.mark.slow
 def test_the_decision_page_names_a_conflict_of_its_own_wave_and_waves_that_had_one(office):
     edit(
         office,

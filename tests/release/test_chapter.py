@@ -251,6 +251,24 @@ def test_keys_in_another_order_than_in_the_last_wave_are_told_with_the_order_to_
         assert looked_up(finest, secret, book).doubts(finest.design, way_) == []
 
 
+def test_missing_values_that_no_earlier_wave_has_are_told_by_their_columns(secret, book):
+    def wave(name, sex):
+        people = pl.DataFrame({"town": ["a", "b"] * 30, "sex": sex * 30}).tail(-int(name))
+        told = {"secret": Secret(bytes(range(32))), "missing": "category", "population": "p", "wave": name}
+        finest = ilba.build(people, ["town"], ["sex"], **told)
+        return finest, looked_up(finest, secret, book).doubts(finest.design, ("ilba", 5, "observed"))
+
+    first, told = wave("1", ["f", "m"])
+    assert told == []
+    published(first, secret, book)
+    assert wave("2", ["f", "m"])[1] == []
+    second, (told,) = wave("2", ["f", None])
+    assert told.startswith("sex has missing values as a category, and no earlier publication of the population 'p'")
+    assert "--missing drop" in told
+    published(second, secret, book)
+    assert wave("3", ["f", None])[1] == []
+
+
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
     published(toy(name="p", wave="1"), secret, book)
     other = Secret(bytes(32))

@@ -195,7 +195,7 @@ class Chapter:
         return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
 
     def doubts(self, design: Design, way: Way) -> list[str]:
-        """What a person should check because earlier waves are otherwise: the order of keys."""
+        """What a person should check because earlier waves are otherwise: the order of keys, missing values."""
         found = []
         waves = [one for one in self.publications if one.way == way and not one.withdrawn and one.wave]
         alike = [one for one in waves if one.wave != self.wave != "" and {*one.columns} == {*design.columns}]
@@ -205,6 +205,13 @@ class Chapter:
                 f"wave {alike[-1].wave!r} of {self._called} has its keys in another order, so the two waves cannot be "
                 f"exported or served as one series. Write keys = {json.dumps(before, ensure_ascii=False)} in "
                 f"publication.toml, or build with key= (--key {','.join(before)})."
+            )
+        nets = [Net.from_json(entry["net"]) for entry in self._entries]
+        if missing := [] if self.net is None else self.net.newly_missing(nets):
+            found.append(
+                f"{listing(missing)} has missing values as a category, and no earlier publication of {self._called} "
+                f'has them there. If such records were left out then, leave them out again: missing = "drop" under '
+                f"[source] of publication.toml, missing='drop' (--missing drop) of build."
             )
         return found
 
