@@ -33,7 +33,7 @@ Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
+_COMPARED = "Comparing the two publications can reveal small counts, so nothing was published."
 
 
 def place_of(secret: Secret | None) -> Path | None:
