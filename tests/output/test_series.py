@@ -7,7 +7,7 @@ import pytest
 
 import ilba
 from ilba.errors import InputError
-from ilba.output.series import Series, frequency, opened, time_of
+from ilba.output.series import Series, apart, frequency, opened, time_of, unlike
 from support.people import population
 
 pytestmark = pytest.mark.filterwarnings(
@@ -51,13 +51,38 @@ def test_a_series_has_the_rows_of_its_waves_in_the_order_of_time(waves):
 def test_releases_that_are_no_waves_are_refused(waves, secret, tmp_path):
     with pytest.raises(InputError, match="two or more releases"):
         Series(waves[:1])
-    with pytest.raises(InputError, match="are not a series"):
+    with pytest.raises(InputError, match="are not a series: both are of '2026'"):
         Series([waves[0], waves[0]])
     other = ilba.build(
         population(500), ["region", "town"], ["sex", "age"], secret=secret, population="towns", wave="2031"
     )
-    with pytest.raises(InputError, match="are not a series"):
+    with pytest.raises(InputError, match=r"the keys are \['sex'\] in '2021' and \['sex', 'age'\] in '2031'\.$"):
         opened([*waves, other.release(tmp_path / "r", tables=["town.sex"], ledger=False)])
+
+
+def test_waves_that_are_no_series_are_told_with_what_differs_and_the_cure(secret, tmp_path):
+    def made(wave, areas, keys, K=5, name="towns"):
+        given = {"secret": secret, "population": name, "wave": wave}
+        finest = ilba.build(population(300), areas, keys, K, **given)
+        return finest.release(tmp_path / f"{name}{wave}", tables=["all"], ledger=False)
+
+    first, areas = made("2021", ["region", "town"], ["sex", "age"]), ["region", "town"]
+    turned = made("2022", areas, ["age", "sex"])
+    assert unlike(first, turned) == (
+        "the keys are ['sex', 'age'] in '2021' and ['age', 'sex'] in '2022'. Release one of them again with its keys "
+        "in the order of the other (ilba publish --correction); its masks stay."
+    )
+    assert unlike(first, made("2023", areas, ["sex", "age"], 7)) == "K is 5 in '2021' and 7 in '2023'."
+    assert "hierarchies are [['region', 'town']] in '2021' and [['town']]" in unlike(
+        first, made("2024", "town", ["sex"])
+    )
+    alike = made("2025", areas, ["sex", "age"])
+    others = made("2026", areas, ["sex", "age"], name="others")
+    assert unlike(first, others) == "the populations are 'towns' and 'others'."
+    assert unlike(first, alike) == ""
+    (told,) = apart([turned, others, first])
+    assert told.startswith("the waves of 'towns' are not one series: the keys are")
+    assert apart([first, first, alike, others]) == []
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,45 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
 
 
 @pytest.mark.slow
+def test_a_new_wave_with_missing_values_as_a_category_is_told_in_plan_and_publication(office):
+    people = pl.read_csv("people_2026.csv", infer_schema=False)
+    people.with_columns(pl.when(pl.int_range(pl.len()) % 20 > 0).then("sex").alias("sex")).write_csv("people_2026.csv")
+    edit(
+        office,
+        ('file = "people_2025.csv"', 'file = "people_2026.csv"\nmissing = "category"'),
+        ('wave = "2025"', 'wave = "2026"'),
+    )
+    (told,) = [note for note in ilba.plan().stops if "missing values as a category" in note]
+    assert told.startswith("sex has")
+    with pytest.warns(ilba.Notice, match="sex has missing values as a category, and no earlier publication"):
+        ilba.publish()
+    page = (office / "confidential" / "decision.en.html").read_text("utf-8")
+    assert "finds the same mask wherever the count is the same" in page
+    assert "conflict" not in page
+
+
+@pytest.mark.slow
+def test_the_decision_page_names_a_conflict_of_its_own_wave_and_waves_that_had_one(office):
+    edit(
+        office,
+        ("people_2025.csv", "people_2026.csv"),
+        ('wave = "2025"', 'wave = "2026"'),
+        ("[source]", "mask_thr = 7\n[source]"),
+    )
+    with pytest.raises(ilba.Conflict) as refused:
+        ilba.publish()
+    ilba.publish(accept_conflict=refused.value.id)
+    page = office / "confidential" / "decision.en.html"
+    assert "may prove small counts; this conflict with the ledger was accepted" in page.read_text("utf-8")
+    people = pl.read_csv("people_2026.csv", infer_schema=False)
+    people.head(1900).write_csv("people_2027.csv")
+    edit(office, ("people_2026.csv", "people_2027.csv"), ('wave = "2026"', 'wave = "2027"'))
+    ilba.publish()
+    assert "this conflict" not in page.read_text("utf-8")
+    assert "the publication of 2026 had a conflict with the ledger" in page.read_text("utf-8")
+
+
+@pytest.mark.slow
 def test_the_plan_of_a_new_wave_keeps_published_masks_as_the_release_does(office):
     people = ilba.datasets.census(3_000).select(region="LA2", town="LA3", sex="age")
     people.write_csv("people_2025.csv")

@@ -219,6 +219,56 @@ def test_a_year_that_keeps_the_masks_of_ilba_would_prove_nothing(secret, book):
         chapter.check(later, ("controlled", 5, ""), None)
 
 
+def test_an_accepted_conflict_is_told_of_its_own_wave_and_of_other_waves_by_their_names(secret, book):
+    first, second, third = (
+        toy(COUNTS.with_columns(N=pl.col("N") + SMALL.not_() * n), masks=masks, name="p", wave=str(n))
+        for n, masks in enumerate([None, [0, 5], [0, 5]], 1)
+    )
+    published(first, secret, book)
+    with pytest.raises(Conflict) as refused:
+        published(second, secret, book)
+    published(second, secret, book, refused.value.id)
+    published(third, secret, book)
+    told = [looked_up(wave, secret, book).accepted() for wave in (first, second, third)]
+    assert told == [(False, ["2"]), (True, []), (False, ["2"])]
+
+
+def test_keys_in_another_order_than_in_the_last_wave_are_told_with_the_order_to_write(secret, book):
+    counts = COUNTS.with_columns(age=pl.lit("1"))
+    for wave, keys in (("1", ["age", "sex"]), ("2", ["sex", "age"])):
+        published(toy(counts, keys, name="p", wave=wave), secret, book)
+    turned = toy(counts.with_columns(pl.col("N") + 1), ["age", "sex"], name="p", wave="3")
+    chapter = looked_up(turned, secret, book)
+    (told,) = chapter.doubts(turned.design, ("ilba", 5, "observed"))
+    assert told.startswith("wave '2' of the population 'p' has its keys in another order")
+    assert 'Write keys = ["sex", "age"] in publication.toml, or build with key= (--key sex,age).' in told
+    for keys, way_, wave in [
+        (["sex", "age"], ("ilba", 5, "observed"), "3"),  # as before
+        (["age", "sex"], ("controlled", 5, ""), "3"),  # no series anyway
+        (["age", "sex"], ("ilba", 5, "observed"), ""),  # not shown as a wave
+    ]:
+        finest = toy(counts.with_columns(pl.col("N") + 1), keys, name="p", wave=wave)
+        assert looked_up(finest, secret, book).doubts(finest.design, way_) == []
+
+
+def test_missing_values_that_no_earlier_wave_has_are_told_by_their_columns(secret, book):
+    def wave(name, sex):
+        people = pl.DataFrame({"town": ["a", "b"] * 30, "sex": sex * 30}).tail(-int(name))
+        told = {"secret": Secret(bytes(range(32))), "missing": "category", "population": "p", "wave": name}
+        finest = ilba.build(people, ["town"], ["sex"], **told)
+        return finest, looked_up(finest, secret, book).doubts(finest.design, ("ilba", 5, "observed"))
+
+    first, told = wave("1", ["f", "m"])
+    assert told == []
+    published(first, secret, book)
+    assert wave("2", ["f", "m"])[1] == []
+    second, (told,) = wave("2", ["f", None])
+    assert told.startswith("sex has missing values as a category, and no earlier publication of the population 'p'")
+    assert "--missing drop" in told
+    published(second, secret, book)
+    assert wave("3", ["f", None])[1] == []
+
+
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
     published(toy(name="p", wave="1"), secret, book)
     other = Secret(bytes(32))

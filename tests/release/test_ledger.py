@@ -62,6 +62,15 @@ def test_a_plan_is_what_masks_are_chosen_for_and_other_tables_are_sums_of_them(c
     assert summed.equals(planned.table("LA3.gender").sort(pl.all()))
 
 
+def test_a_wave_with_its_keys_in_another_order_has_the_same_tables_and_says_what_to_write(agency):
+    people = ilba.datasets.census(1_000)
+    built(people, agency, HKEY[:1], ["gender", "age"], population="p", wave="1").release(agency / "a")
+    turned = built(people, agency, HKEY[:1], ["age", "gender"], population="p", wave="2")
+    with pytest.warns(ilba.Notice, match=r'keys in another order.*Write keys = \["gender", "age"\]') as told:
+        turned.release(agency / "b")
+    assert not any("not in that plan" in str(one.message) for one in told)
+
+
 def test_the_release_says_what_was_declared_of_the_population_and_nothing_of_the_ledger(census, agency):
     finest = built(census, agency, population="census-2026", wave="2026", period="2026-07-01", unit="persons")
     release = finest.release(agency / "a", licence="CC BY 4.0", max_keys=1)

@@ -56,6 +56,15 @@ def test_two_releases_of_one_population_and_wave_that_differ_are_told_at_the_sta
     assert "two" in said[0]
 
 
+def test_waves_that_cannot_be_one_series_are_told_at_the_start(tmp_path, people, secret):
+    for wave, keys in (("1", KEY), ("2", KEY[::-1])):
+        finest = ilba.build(people, HKEY, keys, secret=secret, population="people", wave=wave)
+        finest.release(tmp_path / wave, tables=["town.sex"], ledger=False)
+    with serving(tmp_path / "1", tmp_path / "2") as server:
+        said = [line for line in server.lines if "are not one series: the keys are" in line]
+    assert len(said) == 1
+
+
 def health(server):
     told = httpx.get(f"{server.address}health", **PLAIN)
     said = told.json()

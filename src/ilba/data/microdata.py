@@ -135,7 +135,8 @@ class LabelMap:
             raise InputError(f"every row has a missing value in the selected columns ({where}). Select fewer columns.")
         notice(
             f"{self.total - kept:,} of {some(self.total, 'row')} have a missing value in the selected columns, "
-            f"left out ({where}). missing='category' keeps them as a category of their own."
+            f"left out ({where}). missing='category' (--missing category; missing = \"category\" under [source] of "
+            f"publication.toml) keeps them as a category of their own."
         )
 
 

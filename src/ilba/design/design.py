@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -161,6 +162,15 @@ def file_name(table: str) -> str:
 def plain_name(name: str) -> str:
     """Quote a column's name as a part of a table's name."""
     return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
+
+
+def columns_named(table: str) -> frozenset[str]:
+    """Return the columns in a table's name: the same for keys in any order.
+
+    >>> columns_named("LA2.age.sex") == columns_named("LA2.sex.age")
+    True
+    """
+    return frozenset(re.split(r"[.+]", table))
 
 
 def shown_name(table: str) -> str:

@@ -64,7 +64,9 @@ WORDS: dict[str, dict[str, Any]] = {
         "again_joint": "finds the same numbers if all counts are the same; if one changed, all numbers may change",
         "outside": "An attacker who knows exact totals, or nearly everybody in a group",
         "outside_none": "was not measured here; measure it before you decide: {command}",
-        "accepted": "can prove small counts; this conflict with the ledger was accepted",
+        "accepted": "may prove small counts; this conflict with the ledger was accepted",
+        "accepted_before": "; the publication of {waves} had a conflict with the ledger, which was accepted: audit "
+        "both together",
         "attackers": {
             "register": "An attacker with exact counts of {tables} from a register",
             "insider": "An insider who knows every true count but one",
@@ -149,7 +151,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "again_joint": "모든 빈도가 같으면 같은 값을 봄. 빈도가 하나라도 바뀌면 모든 값이 바뀔 수 있음",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
         "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: {command}",
-        "accepted": "원장에서 작은 빈도가 증명된다고 판정되었으나 그 위험을 감수함",
+        "accepted": "작은 빈도가 증명될 수 있음. 이 원장 충돌의 위험을 감수함",
+        "accepted_before": ". 단, {waves} 공표는 원장과의 충돌을 감수한 것이므로 함께 감사할 것",
         "attackers": {
             "register": "등록부에서 {tables}의 정확한 빈도를 아는 사람",
             "insider": "하나를 제외한 모든 참값을 아는 사람",
@@ -212,6 +215,7 @@ def write(
     measured: Sequence[Mapping[str, Any]] = (),
     proposed: Sequence[str] = (),
     accepted: bool = False,
+    accepted_before: Sequence[str] = (),
     by: Method | None = None,
     command: str = "ilba risk",
 ) -> Path:
@@ -241,6 +245,8 @@ def write(
         Entries that were proposed from the data and not confirmed.
     accepted : bool, default False
         Whether it was published despite a conflict with an earlier publication.
+    accepted_before : sequence of str
+        Other waves of the same people that were published despite a conflict.
     by : Method, optional
         The method that made the tables, unless they come from masks.
     command : str, default "ilba risk"
@@ -255,6 +261,9 @@ def write(
     facts = _facts(says, lang, release, title, records, data)
     method, K = release.manifest["method"], release.design.threshold
     own = next((one for one in choices if one["method"] == method), None)
+    despite = says["accepted"] if accepted else ""
+    if accepted_before:
+        despite = (despite or says[_again(by)]) + says["accepted_before"].format(waves=", ".join(accepted_before))
     return pages.write(
         path,
         "decision.html",
@@ -264,7 +273,7 @@ def write(
         is_yes=audit in ("certified", "safe"),
         reason=says["open" if _is_open(audit, own) else audit].format(below=K - 1),
         facts=facts,
-        against=_against(says, lang, release, audit, own, measured, says["accepted"] if accepted else "", by, command),
+        against=_against(says, lang, release, audit, own, measured, despite, by, command),
         cost=_cost(says, own, release.additive, K, K if by is None else by.smallest(K)),
         choices=[_row(says, one, one is own) for one in _alternatives(choices, own)],
         proposed=list(proposed),
@@ -311,7 +320,7 @@ def _against(
     audit: str,
     own: Mapping[str, Any] | None,
     measured: Sequence[Mapping[str, Any]],
-    accepted: str,
+    despite: str,
     by: Method | None,
     command: str,
 ) -> list[tuple[str, str, bool]]:
@@ -325,7 +334,7 @@ def _against(
         proof = says["everybody_some"].format(below=K - 1, share=share)
     rows = [
         (says["everybody"], proof, safe),
-        (says["again"], accepted or says[_again(by)], not accepted),
+        (says["again"], despite or says[_again(by)], not despite),
     ]
     labels = Labels(release.codes, lang)
     for one in measured:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -27,6 +28,17 @@ _FREQUENCIES = (
     ("W1", r"(\d{4})-?W(\d{2})"),
     ("D1", r"(\d{4})-(\d{2})-(\d{2})"),
 )
+
+
+_ALIKE = {
+    "method": "the method is",
+    "threshold": "K is",
+    "cells": "the reading of S is",
+    "hierarchies": "the hierarchies are",
+    "keys": "the keys are",
+    "absent": "a row that is not there means",
+}
+"""what waves of a series have in common, besides the population"""
 
 
 def frequency(times: Iterable[str]) -> tuple[str, list[str]] | None:
@@ -55,14 +67,41 @@ def population_of(release: Release) -> str:
     return str(release.manifest.get("population", {}).get("name", ""))
 
 
-def fits(one: Release, other: Release) -> bool:
-    """Whether two releases can be in one series."""
-    alike = ("method", "threshold", "cells", "hierarchies", "keys", "absent")
-    return (
-        population_of(one) == population_of(other)
-        and time_of(one) != time_of(other)
-        and all(one.manifest[name] == other.manifest[name] for name in alike)
-    )
+def unlike(one: Release, other: Release) -> str:
+    """Why two releases cannot be in one series; empty if they can."""
+    names = [population_of(each) for each in (one, other)]
+    times = [time_of(each) for each in (one, other)]
+    if names[0] != names[1]:
+        return f"the populations are {names[0]!r} and {names[1]!r}."
+    if times[0] == times[1]:
+        return f"both are of {times[0]!r}."
+    for name, called in _ALIKE.items():
+        told = [each.manifest[name] for each in (one, other)]
+        if told[0] != told[1]:
+            if name == "hierarchies":
+                told = [[list(hierarchy.columns) for hierarchy in each.design.hierarchies] for each in (one, other)]
+            is_order = name == "keys" and sorted(told[0]) == sorted(told[1])
+            cure = (
+                " Release one of them again with its keys in the order of the other (ilba publish --correction); its "
+                "masks stay."
+            )
+            text = f"{called} {told[0]!r} in {times[0]!r} and {told[1]!r} in {times[1]!r}."
+            return text + (cure if is_order else "")
+    return ""
+
+
+def apart(releases: Iterable[Release]) -> list[str]:
+    """Why waves of the same population are not one series, in words."""
+    waves: dict[str, list[Release]] = {}
+    for one in sorted(releases, key=time_of):
+        if population_of(one) and time_of(one):
+            waves.setdefault(population_of(one), []).append(one)
+    return [
+        f"the waves of {name!r} are not one series: {reason}"
+        for name, found in waves.items()
+        for one, other in pairwise(found)
+        if time_of(one) != time_of(other) and (reason := unlike(one, other))
+    ]
 
 
 class Series(Release):
@@ -87,11 +126,11 @@ class Series(Release):
                 "you build: population=, wave= (--population, --wave)."
             )
         for place, one in enumerate(found[1:]):
-            if not all(fits(one, before) for before in found[: place + 1]):
-                raise InputError(
-                    f"the releases {listing(str(each.path) for each in found)} are not a series: population, "
-                    f"variables, method and K must be the same, and the waves different."
-                )
+            for before in found[: place + 1]:
+                if reason := unlike(before, one):
+                    raise InputError(
+                        f"the releases {listing(str(each.path) for each in found)} are not a series: {reason}"
+                    )
         last = found[-1]
         self.waves = {time_of(one): one for one in found}
         self.path = last.path

@@ -215,12 +215,12 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     counting = time.perf_counter() - begun
     matches = prepared.matched(finest)
     wanted = prepared.wanted
-    refused, said, is_other, kept = _ledger(prepared, finest, is_own)
+    refused, said, is_other, kept, unlike = _ledger(prepared, finest, is_own)
     how = prepared.how
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = [*days_kept(prepared), *doubts(finest)]
+    notes = [*days_kept(prepared), *unlike, *doubts(finest)]
     better = advice(finest)
     stops = [one for one in notes if one not in better]
     notes += unused_keys(prepared.design, prepared.wanted)
@@ -362,31 +362,38 @@ def _records(prepared: Prepared) -> int:
     return data.number()
 
 
-def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool, dict[str, Any]]:
+def _ledger(
+    prepared: Prepared, finest: AnyFinestTable, is_own: bool
+) -> tuple[list[str], str, bool, dict[str, Any], list[str]]:
     """What the ledger says.
 
-    Its reasons against it, its state in words, whether this wave has other published data, and the masks that stay.
+    Its reasons against it, its state in words, whether this wave has other published data, the masks that stay, and
+    what is unlike earlier waves.
     """
+    unlike: list[str] = []
     secret = finest.secret_at_hand()
     place = prepared.ledger or place_of(secret)
     if not place or not is_own or secret is None:
-        return [], "nothing was published under this secret before; the first publication makes a ledger", False, {}
+        return [], "nothing was published under this secret before; the first publication makes a ledger", False, {}, []
     try:
         book = Ledger(place)
     except StoreError:
-        return [], f"there is no ledger {place} yet; the first publication makes it", False, {}
+        return [], f"there is no ledger {place} yet; the first publication makes it", False, {}, []
     try:
         chapter = looked_up(finest, secret, book)
         before = chapter.publications
         text = f"{book.path.name}: {some(len(before), 'publication')} of {chapter.name!r} before"
         name = prepared.by.name if prepared.by else prepared.said.method
         move = prepared.how.get("move", chapter.move(finest.design.threshold))
-        chapter.check(finest, way(name, finest.design, prepared.by, move), None)
+        now = way(name, finest.design, prepared.by, move)
+        unlike = chapter.doubts(finest.design, now)
+        chapter.check(finest, now, None)
     except Conflict as problem:
-        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False, {}
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False, {}, unlike
     except (UnsafeRelease, IlbaError) as problem:
-        return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}
-    return [], text, has_other_data(chapter, finest), chapter.kept(finest, move) if name == "controlled" else {}
+        return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}, unlike
+    kept = chapter.kept(finest, move) if name == "controlled" else {}
+    return [], text, has_other_data(chapter, finest), kept, unlike
 
 
 def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:

@@ -506,7 +506,7 @@ class _Proposal:
             f"proposed = {toml(proposed)}",
             *([f"lists = {toml([self.place(one.path) for one in self.whole])}"] if self.whole else []),
             "",
-            "# The variables of the tables.",
+            "# The variables of the tables, in the order of earlier waves.",
             f"keys = {toml(self.keys)}",
             *([f"# Possible further keys: {listing(self.spare, 30)}."] if self.spare else []),
             "",
@@ -596,8 +596,9 @@ class _Proposal:
             lines.append(f"header = {source.reading.header}     # the line with the column names")
         if source.reading.notes:
             lines.append('notes = "drop"     # titles, footnotes (text only in the first column), repeated names')
+        means = "category counts records with missing values, drop leaves them out; do as in earlier waves"
         is_missing = any(c.missing for c in source.columns if c.name in self.keys or c.name in self.derived)
-        lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
+        lines.append(f'missing = "{"category" if is_missing else "drop"}"     # {means}')
         return lines
 
     def _age_lines(self) -> list[str]:

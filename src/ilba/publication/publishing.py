@@ -35,7 +35,7 @@ from ilba.publication.matching import Matched
 from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
-from ilba.release.chapter import ledger_of
+from ilba.release.chapter import ledger_of, looked_up
 from ilba.release.ledger import Ledger
 from ilba.tables.beside import make_beside
 from ilba.tables.engine import AnyFinestTable
@@ -419,7 +419,7 @@ class _Run:
             )
             if prepared.by is None:
                 learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
-        said = prepared.said
+        said, (accepted, before) = prepared.said, self._conflicts()
         for lang in self._page_languages():
             page = decision.write(
                 prepared.page(f"decision.{lang}.html"),
@@ -432,7 +432,8 @@ class _Run:
                 choices=[one.to_json() for one in compared],
                 measured=[one.to_json(release.design.threshold) for one in learnt],
                 proposed=list(said.proposed),
-                accepted=self._has_conflict(),
+                accepted=accepted,
+                accepted_before=before,
                 by=prepared.by,
                 command=prepared.risk_command,
             )
@@ -445,10 +446,10 @@ class _Run:
         found = [one.audit for one in (book.publications if book else ()) if one.checksum == self._manifest()]
         return found[-1] if found else "not audited"
 
-    def _has_conflict(self) -> bool:
-        """Whether a conflict with an earlier publication of the same people was accepted."""
-        book, name = self._book(), self.prepared.said.population.name
-        return any(one["kind"] == "conflict" and one["population"] == name for one in (book.entries if book else ()))
+    def _conflicts(self) -> tuple[bool, list[str]]:
+        """Whether this wave was published despite a conflict, and the other waves that were."""
+        book, secret = self._book(), self.finest.own_secret(self.prepared.secret())
+        return (False, []) if book is None or secret is None else looked_up(self.finest, secret, book).accepted()
 
     def _book(self) -> Ledger | None:
         return ledger_of(self.prepared.ledger, self.finest.own_secret(self.prepared.secret()), False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
+_COMPARED = "Comparing the two publications can reveal small counts, so nothing was published."
 
 
 def place_of(secret: Secret | None) -> Path | None:
@@ -187,6 +188,33 @@ class Chapter:
                 f"the ledger gives it the masks that were published."
             )
         self._refuse(reasons, accepted, finest, way)
+
+    def accepted(self) -> tuple[bool, list[str]]:
+        """Whether this wave was published despite a conflict, and the other waves that were."""
+        despite = [one for one in self.publications if one.accepted_conflict]
+        others = [one for one in despite if not self._is_same(one.data, one.wave)]
+        return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
+
+    def doubts(self, design: Design, way: Way) -> list[str]:
+        """What a person should check because earlier waves are otherwise: the order of keys, missing values."""
+        found = []
+        waves = [one for one in self.publications if one.way == way and not one.withdrawn and one.wave]
+        alike = [one for one in waves if one.wave != self.wave != "" and {*one.columns} == {*design.columns}]
+        before = [column for column in alike[-1].columns if column in design.keys] if alike else []
+        if before and before != list(design.keys):
+            found.append(
+                f"wave {alike[-1].wave!r} of {self._called} has its keys in another order, so the two waves cannot be "
+                f"exported or served as one series. Write keys = {json.dumps(before, ensure_ascii=False)} in "
+                f"publication.toml, or build with key= (--key {','.join(before)})."
+            )
+        nets = [Net.from_json(entry["net"]) for entry in self._entries]
+        if missing := [] if self.net is None else self.net.newly_missing(nets):
+            found.append(
+                f"{listing(missing)} has missing values as a category, and no earlier publication of {self._called} "
+                f'has them there. If such records were left out then, leave them out again: missing = "drop" under '
+                f"[source] of publication.toml, missing='drop' (--missing drop) of build."
+            )
+        return found
 
     def _other_secret(self, finest: AnyFinestTable) -> str:
         """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""

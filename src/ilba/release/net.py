@@ -50,6 +50,8 @@ _LIKE = 4
 """data with this many times as many small cells may have none in common with other data by chance"""
 _OTHERWISE = 5
 """if one in this many equal numbers of a column has another label, labels are spelled differently"""
+_MISSING = f" {''!r}"
+"""how a text of a label ends if the label is missing"""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,21 @@ class Net:
                 known.setdefault(plain, set()).add(label)
         pairs = (pair for column in self.labels for pair in column.tolist())
         return sorted(self.texts[label] for plain, label in pairs if label not in known.get(plain, {label}))
+
+    def newly_missing(self, before: Sequence[Net]) -> list[str]:
+        """The columns with missing values that no earlier data has there, where it has few enough labels to tell."""
+        found = []
+        for column in self.labels:
+            here = set(column[:, 1].tolist())
+            missing = [label for label in here if self.texts[label].endswith(_MISSING)]
+            known = [set(other[:, 1].tolist()) for one in before for other in one.labels if len(other) < SKETCH]
+            alike = [labels for labels in known if labels & here]
+            found += [
+                self.texts[label].removesuffix(_MISSING)
+                for label in missing
+                if alike and not any(label in labels for labels in alike)
+            ]
+        return found
 
     def _bits(self, numbers: Iterable[int]) -> float:
         return sum(self.worth.get(number, 0) for number in numbers)

@@ -21,7 +21,7 @@ import polars as pl
 
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
-from ilba.design.design import Design, Level, Names, Selection
+from ilba.design.design import Design, Level, Names, Selection, columns_named
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
@@ -118,6 +118,8 @@ def release(
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
         _tell_of_no_name(subject, chapter)
+        for doubt in chapter.doubts(design, now):
+            notice(doubt)
         if epsilon is not None:
             chapter.spend(epsilon, budget, wanted, numbers)
         if stated_bound is not None:
@@ -502,8 +504,8 @@ def _tell_of_bound(finest: AnyFinestTable) -> None:
 
 def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -> None:
     """Give a notice of the largest loss in tables for which the masks were not chosen (confidential)."""
-    chosen = set(finest.chosen.tables) if finest.chosen else set()
-    others = [table for table in wanted if table.name not in chosen]
+    chosen = {columns_named(name) for name in finest.chosen.tables} if finest.chosen else set()
+    others = [table for table in wanted if columns_named(table.name) not in chosen]
     if others:
         largest = finest.largest_loss(others)
         notice(

@@ -26,7 +26,7 @@ import polars as pl
 
 from ilba.design.design import MASKED
 from ilba.errors import InputError
-from ilba.output.series import Series, fits, population_of, time_of
+from ilba.output.series import Series, population_of, time_of, unlike
 from ilba.output.wording import LANGUAGES, Dimension, Labels, Values, WordedTable
 from ilba.service.asked import Codes
 from ilba.service.folder import (
@@ -162,7 +162,7 @@ class Catalog:
             if not population_of(served.release) or not time_of(served.release):
                 continue
             for group in groups:
-                if all(fits(served.release, one.release) for one in group):
+                if not any(unlike(one.release, served.release) for one in group):
                     group.append(served)
                     break
             else:

@@ -16,7 +16,8 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
-from ilba.errors import InputError, WriteError, notice
+from ilba.errors import Advice, InputError, WriteError, notice
+from ilba.output.series import apart
 from ilba.release.examining import differing
 from ilba.secret.secret import ENVIRONMENT as SECRET
 from ilba.service.answers import Settings, rehearse
@@ -45,6 +46,8 @@ def run(
     # A release that cannot be served is refused here, before an address is taken.
     catalog = Catalog([Path(release) for release in releases], rehearse)
     _tell_of_differing(catalog)
+    for text in apart(served.release for served in catalog.releases if not served.members):
+        notice(text, Advice)
     listening = _listening(host, port)
     _allow_files()
     os.environ[ENVIRONMENT] = environment(paths, settings or Settings(), limits or Limits())
