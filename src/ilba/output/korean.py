@@ -222,16 +222,17 @@ WORDS = {
         "통상의 한도를, 비밀 키 20개 중 1개에서처럼 그것이 지켜지지 않으면 가능한 가장 큰 한도 3K-2를 이용합니다. 그래서 내부자의 비율은 "
         "비밀 키에 따라 크게 다릅니다.",
     "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
-    " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias is the largest of the "
-    "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and "
-    "ranks are "
-    "between neighbouring areas. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
+    " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias: of the finest counts "
+    "1..K-1, the largest distance between such a count and the mean of its published numbers. Totals are tables of at most "
+    "one variable. Differences and ranks are of neighbouring areas; ranks turned is the share of those with different true "
+    "counts that are published in the wrong order or as equal. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
     " published above 0; lost is the share of the other counts that are published as 0. Guessed is the share of small cells whose count"
     " is the most frequent one for their published number. Unbounded noise proves nothing; only certified tables are "
     "called safe.":
         "손실은 조정값과 참값의 차의 절댓값입니다. 증명 가능은 참값이 1~K-1인 최세분 칸 중, 모든 표를 가진 누구나 그렇다고 "
-        "증명할 수 있는 비율이며 하한입니다. 편향은 참값 1~K-1별 평균 조정값과 참값의 차 중 가장 큰 것입니다. 합계는 변수가 하나 "
-        "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
+        "증명할 수 있는 비율이며 하한입니다. 편향은 최세분 빈도 1~K-1 중, 참값과 그 공표값 평균의 거리가 가장 큰 "
+        "것입니다. 합계는 변수가 하나 이하인 표입니다. 차이와 순위는 이웃한 지역 사이의 것이며, 뒤바뀐 순위는 참값이 서로 다른 쌍 중 순서가 "
+        "뒤바뀌거나 같게 공표된 비율입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃음은 나머지 빈도 중 0으로 공표된 것의 비율입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
     "{}: numbers depend on which tables are published. These are of a release of {} tables alone.":
