@@ -20,7 +20,7 @@ from ilba.attack import attackers as named
 from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
-from ilba.attack.audit import audit, not_opened, released, tables_by
+from ilba.attack.audit import audit, not_opened, released, tables_by, tell_if_unpublished
 from ilba.attack.field import MethodTables
 from ilba.attack.guessing import Guesses, Guessing, measured, proven_by_insider
 from ilba.attack.insiders import Missing, everybody_but
@@ -85,8 +85,8 @@ def risk(
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     method : str, optional
-        How the tables are made, as in `audit`. By default, as this finest table makes them. A release takes only its
-        own method, and needs it if it was made with a p-table.
+        How the tables are made, as in `audit`. By default, as this finest table makes them: `finest.published()` makes
+        them as they were published. A release takes only its own method, and needs it if it was made with a p-table.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
@@ -133,6 +133,7 @@ def risk(
     start = time.perf_counter()
     chosen = named.checked(attackers)
     given_store = finest if isinstance(finest, FinestTable) else store if isinstance(store, FinestTable) else None
+    tell_if_unpublished(finest, method)
     if isinstance(finest, Release):
         stated, noise = finest.manifest.get("bound"), finest.noise
         published = released(finest, store, method)
