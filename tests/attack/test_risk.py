@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import stat
+import warnings
 
 import numpy as np
 import polars as pl
@@ -384,11 +385,51 @@ def test_an_insider_relies_on_the_first_public_bound_that_holds(low, bound, prov
     report = ilba.risk(published, Insider(secrets=1), store=finest)
     row = report.row("insider")
     assert (row["bound"], row["proven"]) == (bound, proven)
-    holds = {7: "the usual one of 7 is known to everybody and holds", 13: "one, 13, is known to everybody and holds"}
-    assert holds.get(bound, "the largest possible one, 13, holds here: none is used") in report.notes[0]
+    holds = {7: "the usual one of 7 is known to everybody and holds", 13: "for, 13, is known to everybody and holds"}
+    assert holds.get(bound, "neither the usual one of 7 nor 13 holds here: none is used") in report.notes[0]
     # Another secret is measured with the bound that holds for its own masks, whatever holds here.
     other = [note for note in report.notes if "other secrets between" in note]
     assert len(other) == (bound is not None)
+
+
+@pytest.fixture
+def two_waves(tmp_path, monkeypatch):
+    """The stores of two published waves: fifty people left, fifty came."""
+    monkeypatch.delenv("ILBA_LEDGER")
+    ilba.Secret(bytes(range(32))).to_file(tmp_path / "agency.secret")
+    first = ilba.datasets.census(2_000)
+    stores = []
+    for wave, people in (("1", first), ("2", pl.concat([first.tail(-50), ilba.datasets.census(50, seed=7)]))):
+        store = ilba.build(
+            people, ["LA1", "LA2"], ["gender", "age"], secret=tmp_path / "agency.secret", population="p", wave=wave
+        )
+        store.release(tmp_path / wave)
+        stores.append(store)
+    return stores
+
+
+def test_after_an_earlier_wave_no_other_secret_is_measured_and_no_bound_is_called_public(two_waves):
+    first, later = (ilba.risk(store.published(), Insider(secrets=1)) for store in two_waves)
+    assert any("1 other secrets between" in note for note in first.notes)
+    assert "is known to everybody and holds" in first.notes[0]
+    assert later.row("insider")["bound"] is not None
+    assert not any("other secrets" in note or "known to everybody" in note for note in later.notes)
+    assert not any("another secret" in what for what in later.detail["what"])
+    assert "nobody outside knows whether" in later.notes[0]
+
+
+def test_an_audit_or_a_risk_of_a_store_says_that_other_masks_were_published(two_waves):
+    store = two_waves[1]
+    for measure in (
+        lambda finest, **more: ilba.audit(finest, **more),
+        lambda finest, **more: ilba.risk(finest, "proof", **more),
+    ):
+        with pytest.warns(ilba.Notice, match=r"method='controlled' and K=5, and .*'ilba'.* finest\.published\(\) has"):
+            measure(store)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            measure(store, method="ilba")
+            measure(store.published())
 
 
 def test_with_noise_in_the_target_no_bound_is_assumed(town, secret):

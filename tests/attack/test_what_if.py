@@ -179,7 +179,7 @@ def test_risk_and_audit_of_a_store_measure_the_masks_that_were_published(people,
 def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secret():
     row = {"K": 5, "mean_loss": 1.4, "max_loss": 7, "provable": 0.0, "safe": True, "insider": 0.331}
     joint, other = sentences(pl.DataFrame([row | {"method": "controlled"}, row | {"method": "sca-sums"}]))
-    assert joint.endswith("relies on a public bound proves, by this secret, 33.1%.")
+    assert joint.endswith("relies on a bound proves, by this secret, 33.1%.")
     assert "Of the finest cells with 1 to 4 an insider" in joint
     assert "secret" not in other
 

@@ -6,12 +6,14 @@ import re
 import stat
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pytest
 
 import ilba
 from ilba import methods
 from ilba.attack.audit import losses
+from ilba.methods.utility import neighbours
 from ilba.output.compare import MEASURES, Comparison, compare, measures_of
 from support.people import HKEY
 
@@ -71,6 +73,13 @@ def test_the_page_is_its_owners_alone_says_so_and_loads_nothing(compared, tmp_pa
         assert f'<th scope="row">{method}</th>' in page
     provable = compared.rows["provable"][0]
     assert f"<td>{100 * provable:.2f}</td>" in page
+
+
+def test_turned_ranks_are_those_in_the_wrong_order_or_equal_and_the_page_says_so(compared, tmp_path):
+    found = neighbours(np.arange(4), 1, np.array([5, 6, 9, 9]), np.array([6, 6, 5, 0]))  # equal, turned, a true tie
+    assert (found.turned, found.differing) == (2, 2)
+    page = compared.to_html(tmp_path / "compare.html").read_text(encoding="utf-8")
+    assert "with different true counts that are published in the wrong order or as equal" in page
 
 
 def test_words_cannot_write_into_the_page(compared, tmp_path):

@@ -58,7 +58,7 @@ def pages(secret, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     release = finest.release(folder / "release", ledger=False)
     choice = {"method": "controlled", "mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.0}
-    choice |= {"blank": 0.0, "is_safe": True, "spec": "controlled"}
+    choice |= {"blank": 0.0, "is_safe": True, "spec": "controlled", "totals": 1.0}
     facts = {"title": HOSTILE[3], "records": 40, "data": HOSTILE[2], "audit": "certified", "proposed": HOSTILE[:1]}
     signed = decision.write(folder / "decision.html", "en", release, **facts, choices=[{**choice, "adds_up": True}])
     return {
@@ -138,7 +138,7 @@ def published(finest, tmp_path_factory):
 def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, published, browser, tmp_path):
     release = published
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.25, "adds_up": True}
-    choice |= {"is_safe": False, "blank": 0.1}
+    choice |= {"is_safe": False, "blank": 0.1, "totals": 4.13}
     specs = {"ilba": "ilba:cells=grid", "cell-key": "cell-key:D=5,V=3,js=2"}
     choices = [
         {**choice, "method": method, "spec": specs.get(method, method)} for method in decision.WORDS["en"]["methods"]
@@ -182,20 +182,23 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     assert (
         text.count('class="open"') == text.count('class="open">proves no count of 1 to 4 here; nothing') == 1
     )  # a register
+    assert text.count(">proves no count of 1 to 4 here, with no bound of errors to rely on; nothing is promised<") == 1
     guessing = [{**one, "likely": 0.234, "right": 0.99} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=guessing).read_text("utf-8")
     sure = "; with guesses 23.4%; 99.0% of its guesses are right"
-    assert text.count(f'class="open">proves no count of 1 to 4 here; nothing is promised{sure}<') == 2
+    for relies in ("", ", with no bound of errors to rely on"):  # a register, an insider
+        assert text.count(f'class="open">proves no count of 1 to 4 here{relies}; nothing is promised{sure}<') == 1
     assert text.count("rightly guesses 23.4% of the finest cells with 1 to 4; 99.0% of its guesses are right") == 2
     proving = [{**one, "proven": 0.4} for one in guessing]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=proving).read_text("utf-8")
-    assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{sure}<') == 3  # not the insider
+    right = "; with guesses 23.4%; of all it believes, proofs included, 99.0% is right"
+    assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{right}<') == 3  # not the insider
     relying = [{**one, "bound": 7, "right": 0.9997} for one in proving]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=relying).read_text("utf-8")
     assert "; without relying on it, rightly guesses 23.4%; 99.9% of its guesses are right<" in text
     unseen = [{**one, "likely": None} for one in measured]  # the finest table is not published
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unseen).read_text("utf-8")
-    assert text.count('class="open">proves no count of 1 to 4 here; nothing is promised; guesses not measured<') == 4
+    assert text.count("; nothing is promised; guesses not measured<") == 4
     unknown = [{**one, "proven": None, "likely": None, "groups": None} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unknown).read_text("utf-8")
     assert text.count("not measured: the finest table") == 5
@@ -222,15 +225,31 @@ def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secr
 
 @pytest.mark.parametrize("lang", ["en", "ko"])
 def test_the_decision_page_tells_what_is_not_certified_from_what_is_proven(lang, published, tmp_path):
-    says = {name: decision.WORDS[lang][name].format(below=4) for name in ("not safe", "open", "proves_none")}
+    says = {name: decision.WORDS[lang][name].format(below=4, relies="") for name in ("not safe", "open", "proves_none")}
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe"}
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
-    choice |= {"is_safe": False, "spec": "controlled"}
+    choice |= {"is_safe": False, "spec": "controlled", "totals": None}
     for provable, told in ((0.0, {"open", "proves_none"}), (0.0001, {"not safe"})):
         own = {**choice, "provable": provable, "method": published.manifest["method"]}
         text = decision.write(tmp_path / "d.html", lang, published, **facts, choices=[own]).read_text("utf-8")
         assert {name for name, sentence in says.items() if sentence in text} == told
         assert f"<b>{decision.WORDS[lang]['no']}</b>" in text
+
+
+def test_the_decision_page_has_the_loss_of_totals_and_the_declared_unit(people, secret, tmp_path):
+    local = ilba.build(people.head(300), ["town"], ["sex"], secret=secret, population="p", unit="local units")
+    release = local.release(tmp_path / "out", ledger=False)
+    choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
+    choice |= {"is_safe": True, "spec": "controlled", "totals": 4.13, "provable": 0.0, "method": "controlled"}
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 9, "people": 99, "bound": None}
+    measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
+    facts = {"title": "Title", "records": 300, "data": "p.csv", "audit": "certified", "measured": measured}
+    for lang, cell in (("en", "(99 local units, counted"), ("ko", "(99 local units, 집단마다")):
+        text = decision.write(tmp_path / "d.html", lang, release, **facts, choices=[choice]).read_text("utf-8")
+        assert decision.WORDS[lang]["totals"] in text
+        assert "4.13" in text
+        assert cell in text
+        assert decision.WORDS[lang]["head"][4].format(below=4) in text
 
 
 def test_a_pdf_without_its_library_says_what_to_install(monkeypatch, tmp_path):
@@ -277,6 +296,7 @@ def test_the_decision_page_names_parameters_and_what_the_insider_relies_on(lang,
     learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 0, "people": 0}
     measured = [{**learnt, "attacker": one, "bound": 7 if one == "insider" else None} for one in says["attackers"]]
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
+    choice |= {"totals": 4.13}
     choices = [
         {**choice, "method": "controlled", "spec": "controlled", "provable": 0.0, "is_safe": True},
         {**choice, "method": "ilba", "spec": "ilba", "provable": 0.0, "is_safe": False},

@@ -35,6 +35,14 @@ def test_labels_of_spss_become_a_code_list_and_names_of_columns(tmp_path):
     assert ("sex", "1", "Male", None, None) in Prepared(tmp_path).lists.labels.rows()
 
 
+def test_a_population_that_was_typed_is_not_proposed(tmp_path):
+    (tmp_path / "p.csv").write_text("town,sex\n" + "a,f\nb,m\n" * 30)
+    for typed in ("", "register"):
+        ilba.init(tmp_path / "p.csv", out=tmp_path / f"{typed}.toml", population=typed)
+        plain = tomllib.loads((tmp_path / f"{typed}.toml").read_text("utf-8"))
+        assert ("population.name" in plain["proposed"]) == (not typed)
+
+
 def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(tmp_path):
     place = pl.DataFrame({"x": range(2000)})
     keys = {f"k{n}": (pl.col("x") // (n + 3)) % 3 for n in range(8)}

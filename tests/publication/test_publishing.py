@@ -314,6 +314,15 @@ def test_the_provable_share_of_a_plan_is_that_of_all_counts_of_the_tables(secret
     assert found["suppression"] == report.share_of_counts != report.share
 
 
+def test_a_plan_rounds_small_counts_to_K_and_has_the_loss_of_totals(secret):
+    finest = ilba.build(ilba.datasets.census(400), ["LA1", "LA2"], ["gender"], mask_thr=7, secret=secret)
+    found = {one.method: one for one in choices(finest, wanted_tables(finest.design), secret=secret)}
+    assert found["small-count-rounding"].spec == "small-count-rounding:base=7"
+    wanted = wanted_tables(finest.design, ["all", "LA1", "LA2", "all.gender"])
+    totals = pl.concat([table.detail["loss"] for table in finest.tables(wanted)]).abs().mean()
+    assert found["ilba"].totals == pytest.approx(totals)
+
+
 def test_a_plan_names_the_parameters_of_each_method_and_calls_none_safe_that_is_not_certified(tmp_path):
     people = ilba.datasets.census(400).select(town="LA2", sex="gender", job="edu")
     people.write_csv(tmp_path / "p.csv")
@@ -361,7 +370,10 @@ def test_plan_and_decision_page_say_the_same_of_what_was_not_measured():
     )
     assert str(insider).endswith(f"{proves}; {guesses}")
     near = Measured("neighbour", proven=0.5, likely=0.6, right=0.9997)
-    assert str(near).endswith("with guesses 60.0% with more than 95% certainty; 99.9% of its guesses are right")
+    guesses = "with guesses 60.0% with more than 95% certainty"
+    assert str(near).endswith(f"{guesses}; of all it believes, proofs included, 99.9% is right")
+    unbound = Measured("insider", proven=0.0)
+    assert "proves 0.0% of the small finest cells, with no bound of errors to rely on" in str(unbound)
     assert str(Measured("outsider")).endswith(": not measured: the finest table is not published")
 
 

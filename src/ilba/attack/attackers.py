@@ -42,8 +42,10 @@ KNOWS = {
 """what each attacker knows, as a sentence"""
 RELIES = (
     "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is "
-    "given, it is the usual bound; where this does not hold, as with 1 of 20 secrets, it is the largest possible one, "
-    "3K-2. So the insider's share depends much on the secret."
+    "given, it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication "
+    "the usual bound holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one "
+    "keeps masks, so errors may be larger, and nobody outside knows which bound holds: the share is more than an "
+    "insider can be sure of. It depends much on the bound and on the secret."
 )
 """on which bound an insider relies, as sentences"""
 NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
@@ -85,8 +87,9 @@ class Insider:
     cells : int, default 1
         Without `unknown`: the number of small cells of one area that the insider does not know.
     secrets : int, default 3
-        With controlled masks: the number of other secrets for which the share is shown. The share depends on a few
-        national counts that happen to lie at the bound.
+        With controlled masks of a first publication: the number of other secrets for which the share is shown. The
+        share depends on a few national counts that happen to lie at the bound. After an earlier publication its masks
+        are kept, and no other secret can be used.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -35,7 +36,7 @@ from ilba.errors import IlbaError, InputError, suggesting
 from ilba.methods.controlled.search import Chosen
 from ilba.methods.method import Method
 from ilba.progress import Progress
-from ilba.release import Release
+from ilba.release import INSIDE, Release, tell_other_numbers
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
@@ -65,7 +66,7 @@ def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
 @overload
 def audit(  # type: ignore[overload-overlap]  # a path is also a sequence of letters
     finest: AnyFinestTable | Release | PublishedTables | str | os.PathLike[str],
-    method: str | None = None,
+    method: Method | str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
@@ -128,11 +129,12 @@ def audit(
         releases, or paths of releases, in a list are audited together. A finest table in the list stands for all its
         tables.
     method : Method or str, optional
-        How the tables are made. By default, as this finest table or release makes them. "ilba" is iLBA as this package
-        publishes it. "controlled" and "sca-sums" are sums of the masked finest table. For comparison there are "r-file"
-        (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates" (SCA
-        drawn anew for each aggregate). Any method of `ilba.methods` can also be named: "cell-key:D=5,V=3",
-        "rounding:3". Give your own method as an object, also for a release that it made.
+        How the tables are made. By default, as this finest table or release makes them: a store by iLBA, also after a
+        release by another method. A notice says so then; `finest.published()` has the published masks. "ilba" is iLBA
+        as this package publishes it. "controlled" and "sca-sums" are sums of the masked finest table. For comparison
+        there are "r-file" (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and
+        "sca-aggregates" (SCA drawn anew for each aggregate). Any method of `ilba.methods` can also be named:
+        "cell-key:D=5,V=3", "rounding:3". Give your own method as an object, also for a release that it made.
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
@@ -215,6 +217,7 @@ def audit(
         raise InputError(
             "stores, unchanged, changed, rename and regroup go with a list of releases. One release takes store=."
         )
+    tell_if_unpublished(finest, method)
     if areas:
         return _by_areas(
             finest, method, (tables, levels, keys, max_keys), (store, solver_seconds), explanations, progress, areas
@@ -267,6 +270,13 @@ def audit(
         undecided_aggregates=found.undecided_aggregates(),
         disclosed_aggregates=found.disclosed_aggregates(),
     )
+
+
+def tell_if_unpublished(finest: Any, method: Method | str | None) -> None:
+    """Give a notice if no method is named and the ledger at hand has these people published by another one."""
+    if method is None and isinstance(finest, AnyFinestTable):
+        with suppress(IlbaError):  # no secret or ledger that can be read: nothing to tell
+            tell_other_numbers(finest, INSIDE)
 
 
 def _by_areas(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ from ilba.attack import attackers as named
 from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
-from ilba.attack.audit import audit, not_opened, released, tables_by
+from ilba.attack.audit import audit, not_opened, released, tables_by, tell_if_unpublished
 from ilba.attack.field import MethodTables
 from ilba.attack.guessing import Guesses, Guessing, measured, proven_by_insider
 from ilba.attack.insiders import Missing, everybody_but
@@ -32,11 +33,11 @@ from ilba.attack.scoring import Believed, TrueCells
 from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, planned_tables, wanted_tables
-from ilba.errors import InputError, listing, some, suggesting
+from ilba.errors import IlbaError, InputError, listing, some, suggesting
 from ilba.methods.controlled.search import declared_bound, working_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
-from ilba.release.chapter import kept_masks
+from ilba.release.chapter import is_later, kept_masks
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -85,8 +86,8 @@ def risk(
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     method : str, optional
-        How the tables are made, as in `audit`. By default, as this finest table makes them. A release takes only its
-        own method, and needs it if it was made with a p-table.
+        How the tables are made, as in `audit`. By default, as this finest table makes them: `finest.published()` makes
+        them as they were published. A release takes only its own method, and needs it if it was made with a p-table.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
@@ -99,7 +100,7 @@ def risk(
     bound : int, optional
         The largest error of controlled sums that attackers know. By default, the bound that the release states. If it
         does not hold in these tables, the largest error replaces it, and a note says so. Without a bound, an insider
-        relies on the usual one, or where that does not hold on the largest possible one, 3K-2.
+        relies on the usual one, or where that does not hold on 3K-2, or where neither holds on none.
     store : FinestTable, optional
         With a release: the store it was made from. Without it, nothing can be compared with the truth.
     cells : int, default 2,000,000
@@ -132,6 +133,7 @@ def risk(
     """
     start = time.perf_counter()
     chosen = named.checked(attackers)
+    tell_if_unpublished(finest, method)
     given_store = finest if isinstance(finest, FinestTable) else store if isinstance(store, FinestTable) else None
     if isinstance(finest, Release):
         stated, noise = finest.manifest.get("bound"), finest.noise
@@ -583,28 +585,34 @@ class _Work:
             return None
         usual, largest = self._public_bounds(self.published)
         relied = self._bound_held(self.published)
-        if relied == usual:
+        if relied is None:
+            self.notes.append(
+                f"{name}: no bound is stated, and neither the usual one of {usual} nor {largest} holds here: none is "
+                f"used, so nothing is proven."
+            )
+        elif self._keeps_masks:
+            self.notes.append(
+                f"{name}: masks of earlier publications are kept here, so errors may be of any size, and nobody "
+                f"outside knows whether {relied} holds. It holds, and is used: the share is more than an insider can "
+                f"be sure of. With a larger bound it would be smaller."
+            )
+        elif relied == usual:
             seen = AttackerView(self.published, Brought(bound=largest))
             certain = int(named.everything_but_one(seen).proven(self.published.K).sum())
             self.notes.append(
                 f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here. It "
-                f"holds with 19 of 20 secrets; with the largest possible one, {largest}, {certain:,} cells are proven. "
-                f"What is likely uses no bound, so it may be less than what is proven."
-            )
-        elif relied is not None:
-            self.notes.append(
-                f"{name}: no bound is stated, and the usual one of {usual} does not hold here. The largest possible "
-                f"one, {largest}, is known to everybody and holds: it is used."
+                f"holds with 19 of 20 secrets; with {largest}, the largest one that masks are chosen for, {certain:,} "
+                f"cells are proven. What is likely uses no bound, so it may be less than what is proven."
             )
         else:
             self.notes.append(
-                f"{name}: no bound is stated, and neither the usual one of {usual} nor the largest possible one, "
-                f"{largest}, holds here: none is used."
+                f"{name}: no bound is stated, and the usual one of {usual} does not hold here. The largest one that "
+                f"masks are chosen for, {largest}, is known to everybody and holds: it is used."
             )
         return relied
 
     def _public_bounds(self, published: PublishedTables) -> tuple[int, int]:
-        """The bounds that everybody knows: the usual one of such tables, and the largest possible one."""
+        """The bounds of a first publication that everybody knows: the usual one, and the largest for any secret."""
         K, work = published.K, (self.small or 0) * len(published.tables)
         return working_bound(K, work), declared_bound(K)
 
@@ -612,6 +620,13 @@ class _Work:
         """The bound on which an insider relies: the first that holds; a given one leaves no other."""
         bounds = self._public_bounds(published) if self.bound is None else (self.bound,)
         return next((bound for bound in bounds if named.errors_within(published, bound)), None)
+
+    @cached_property
+    def _keeps_masks(self) -> bool:
+        """Whether masks of earlier publications are kept: then no bound is public, and no other secret can be used."""
+        with suppress(IlbaError):  # no secret or ledger that can be read
+            return self.store is not None and is_later(self.store)
+        return False
 
     def _level(self, name: str, level: int, found: Insight | None) -> None:
         if found is None:
@@ -627,6 +642,8 @@ class _Work:
     def _lottery(self, one: Insider, bound: int | None) -> None:
         """Repeat with other secrets, because a few national counts decide how much an insider can prove."""
         if bound is None or self.store is None or self.published.policy.name != "controlled" or not self.small:
+            return
+        if not one.secrets or self._keeps_masks:
             return
         shares, coarse = [], []
         tables = _selections(self.published)

@@ -559,8 +559,9 @@ def risk_command(
 
 _MEANING = (
     "Loss: absolute difference of masked and true count; suppressed cells have none. Totals: tables of at most one "
-    "variable. Differences, ranks: of neighbouring areas. Bound: K plus K/2. Bias: of the finest counts 1 to K-1, the "
-    "largest distance between such a count and the mean of its published numbers. Invented: empty cells published "
+    "variable. Differences, ranks: of neighbouring areas; ranks turned: of those that truly differ, the share "
+    "published in the wrong order or as equal. Bound: K plus K/2. Bias: of the finest counts 1 to K-1, the largest "
+    "distance between such a count and the mean of its published numbers. Invented: empty cells published "
     "above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells with 1..K-1 "
     "that everybody can prove from these tables; provable counts: the share of all small counts of the tables; "
     "aggregates: the number of those in coarser tables. Guessed: the share of small cells whose true count is the most "

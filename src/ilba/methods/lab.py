@@ -89,7 +89,7 @@ class Controlled(_Own):
 
     name = "controlled"
     about = "small finest counts become 0 or K, chosen together so that all sums stay near the truth"
-    strong = "proves no small count, from any number of tables; adds up; within a bound"
+    strong = "proves no small count, from any number of tables; adds up; within a bound when first published"
     weak = "promises nothing about probabilities, or against an attacker who knows true counts from elsewhere"
     additive = True
     remembers = True

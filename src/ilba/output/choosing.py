@@ -28,7 +28,7 @@ MEANING = (
     "true count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is "
     "proven in any table, and every count is certified); believed by an outsider with more than .95, rightly; "
     f"proven by a neighbour, by an insider who lacks one cell, or with a register. {RELIES} Do not choose K by it; "
-    "`ilba risk` also measures it for three other secrets. "
+    "before a first publication `ilba risk` also measures it for three other secrets. "
     "Outsider right is how often such a belief is right. Groups are groups of people that are shown with one value "
     "only. A dash means not measured: for outsider and insider the finest table must be among the tables. Under "
     "outsider right it also means that nothing was believed."
@@ -79,7 +79,7 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    on = "the largest error" if not is_held else "the bound" if bound else "a public bound"
+    on = "the largest error" if not is_held else "the bound" if bound else "a bound"
     relies = {"insider": f"an insider who knows all but one and relies on {on} proves, by this secret,"}
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}

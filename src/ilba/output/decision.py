@@ -57,7 +57,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody": "Everybody who has all tables and knows the method, K and the code lists",
         "everybody_none": "can prove no count of 1 to {below}",
         "everybody_some": "can prove {share} of the counts of 1 to {below} in all tables",
-        "again": "A reader who compares it with earlier publications of the same people",
+        "again": "A reader who compares it with earlier publications",
         "again_none": "finds the same mask wherever the count is the same; a changed mask shows that the count changed",
         "again_keyed": "finds the same number wherever the people are the same; a changed number shows that the people "
         "changed, even if their count did not",
@@ -71,30 +71,42 @@ WORDS: dict[str, dict[str, Any]] = {
             "register": "An attacker with exact counts of {tables} from a register",
             "insider": "An insider who knows every true count but one",
             "outsider": "An outsider who guesses by probability",
-            "neighbour": "A neighbour who knows that a certain person is in the cell",
+            "neighbour": "A neighbour who knows one of those in the cell",
             "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the finest cells with 1 to {below}",
-        "proves_none": "proves no count of 1 to {below} here; nothing is promised",
+        "proves_none": "proves no count of 1 to {below} here{relies}; nothing is promised",
         "bets": "rightly guesses {share} of the finest cells with 1 to {below}; {right} of its guesses are right",
-        "also": "; with guesses {share}; {right} of its guesses are right",
+        "also": "; with guesses {share}; of all it believes, proofs included, {right} is right",
+        "also_alone": "; with guesses {share}; {right} of its guesses are right",
         "also_free": "; without relying on it, rightly guesses {share}; {right} of its guesses are right",
         "no_guess": "; guesses not measured",
         "relies": ", relying on errors of at most {bound}",
-        "by_secret": " (depends much on the secret)",
+        "relies_none": ", with no bound of errors to rely on",
+        "by_secret": " (depends much on this bound and the secret)",
         "bets_none": "can be sure of no count of 1 to {below}",
-        "groups": "finds {groups} groups ({people} people, counted in each group)",
+        "groups": "finds {groups} groups ({people}{unit}, counted in each group)",
+        "unit": " people",
         "groups_none": "finds none",
         "unmeasured": "not measured: the finest table is not published",
         "cost": "Loss",
         "mean": "Mean error of a count",
+        "totals": "The same of totals (at most one variable)",
         "p99": "Largest error of 99 of 100 counts",
         "max": "Largest error",
         "within": "Counts with an error of at most {half}",
         "shown": "Every published count is 0 or at least",
         "adds": "Tables add up",
         "choices": "Alternatives",
-        "head": ["method", "mean loss", "99 % within", "largest", "provable counts", "blank", "adds up"],
+        "head": [
+            "method",
+            "mean loss",
+            "99 % within",
+            "largest",
+            "provable of the counts 1 to {below}",
+            "blank",
+            "adds up",
+        ],
         "methods": {
             "controlled": "Masks chosen jointly",
             "ilba": "iLBA: each table masked separately",
@@ -145,7 +157,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody": "모든 표를 가지고 방법, K, 코드 목록을 아는 사람",
         "everybody_none": "1~{below}의 빈도를 하나도 증명할 수 없음",
         "everybody_some": "모든 표의 1~{below}인 빈도 중 {share}를 증명할 수 있음",
-        "again": "같은 사람들에 대한 이전 공표와 비교하는 사람",
+        "again": "이전 공표와 비교하는 사람",
         "again_none": "빈도가 같으면 같은 조정값을 봄(원장이 보관). 조정값이 바뀌면 빈도가 바뀌었음을 알게 됨",
         "again_keyed": "같은 사람들이면 같은 값을 봄. 값이 바뀌면 빈도가 같더라도 사람들이 바뀌었음을 알게 됨",
         "again_joint": "모든 빈도가 같으면 같은 값을 봄. 빈도가 하나라도 바뀌면 모든 값이 바뀔 수 있음",
@@ -157,30 +169,34 @@ WORDS: dict[str, dict[str, Any]] = {
             "register": "등록부에서 {tables}의 정확한 빈도를 아는 사람",
             "insider": "하나를 제외한 모든 참값을 아는 사람",
             "outsider": "가능성이 높은 값에 거는 사람",
-            "neighbour": "특정인이 그 칸에 있음을 아는 사람",
+            "neighbour": "특정 대상이 그 칸에 있음을 아는 사람",
             "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
         },
         "proves": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 증명할 수 있음",
-        "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
+        "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함{relies}. 보장하지는 않음",
         "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
-        "also": "; 증명이나 추측으로 {share}를 알아내며, 전체 추측의 {right}가 맞음",
+        "also": "; 증명이나 추측으로 {share}를 알아내며, 증명을 포함한 모든 판단의 {right}가 맞음",
+        "also_alone": "; {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
         "also_free": "; 이를 이용하지 않고 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
         "no_guess": "; 추측은 측정하지 않음",
         "relies": "(오차가 {bound} 이하라는 점을 이용)",
-        "by_secret": " (비밀 키가 다르면 이 비율이 크게 다를 수 있음)",
+        "relies_none": "(이용할 오차 한도 없음)",
+        "by_secret": " (한도와 비밀 키에 따라 이 비율이 크게 다름)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
-        "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
+        "groups": "집단 {groups}개를 찾음({people}{unit}, 집단마다 셈)",
+        "unit": "명",
         "groups_none": "하나도 찾지 못함",
         "unmeasured": "측정하지 않음: 가장 세분된 표가 공표되지 않음",
         "cost": "정확도 손실",
         "mean": "빈도의 평균 오차",
+        "totals": "변수가 하나 이하인 표의 평균 오차",
         "p99": "빈도 100개 중 99개의 오차 한도",
         "max": "최대 오차",
         "within": "오차가 {half} 이하인 빈도",
         "shown": "공표되는 빈도는 0이거나 다음 값 이상",
         "adds": "통계표 간 합계 일치",
         "choices": "대안",
-        "head": ["방법", "평균 손실", "99 % 이내", "최대", "증명 가능한 빈도", "공란", "합계 일치"],
+        "head": ["방법", "평균 손실", "99 % 이내", "최대", "1~{below}의 빈도 중 증명 가능", "공란", "합계 일치"],
         "methods": {
             "controlled": "조정값을 함께 선택",
             "ilba": "iLBA: 표마다 따로 조정",
@@ -270,6 +286,7 @@ def write(
         title=says["heading"],
         lang=lang,
         says=says,
+        head=[one.format(below=K - 1) for one in says["head"]],
         is_yes=audit in ("certified", "safe"),
         reason=says["open" if _is_open(audit, own) else audit].format(below=K - 1),
         facts=facts,
@@ -329,7 +346,7 @@ def _against(
     share = "?" if own is None else pages.percent(own["provable"])
     proof = says["everybody_none"].format(below=K - 1)
     if _is_open(audit, own):
-        proof = says["proves_none"].format(below=K - 1)
+        proof = says["proves_none"].format(below=K - 1, relies="")
     elif not safe:
         proof = says["everybody_some"].format(below=K - 1, share=share)
     rows = [
@@ -337,11 +354,13 @@ def _against(
         (says["again"], despite or says[_again(by)], not despite),
     ]
     labels = Labels(release.codes, lang)
+    declared = release.manifest.get("population", {}).get("unit")
+    unit = f" {declared}" if declared else says["unit"]
     for one in measured:
         named = [_named(labels, release, table) for table in one["tables"]]
         who = says["attackers"][one["attacker"]].format(tables=", ".join(named))
-        by_secret = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
-        rows.append((who, *_learnt(says, one, K, says["by_secret"] if by_secret else "")))
+        by_bound = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
+        rows.append((who, *_learnt({**says, "unit": unit}, one, K, by_bound)))
     if not measured:
         rows.append((says["outside"], says["outside_none"].format(command=command), False))
     return rows
@@ -360,33 +379,38 @@ def _named(labels: Labels, release: Release, table: str) -> str:
     return " × ".join(labels.variable(column) for column in (*selection.finest, *selection.keys))
 
 
-def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_secret: str) -> tuple[str, bool]:
-    """What an attacker learns, in words, and whether this is nothing."""
+def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_bound: bool) -> tuple[str, bool]:
+    """What an attacker learns, in words, and whether this is nothing. `by_bound`: a bound of errors decides it."""
     if one["attacker"] == "attribute":
         if one["groups"] is None:
             return says["unmeasured"], False
         return says["groups" if one["groups"] else "groups_none"].format(
-            groups=_told(one["groups"]), people=_told(one["people"])
+            groups=_told(one["groups"]), people=_told(one["people"]), unit=says["unit"]
         ), not one["groups"]
     proven, likely = one["proven"], one["likely"]
     if proven is None and likely is None:
         return says["unmeasured"], False
 
-    def told(words: str, share: float) -> str:
+    def told(words: str, share: float, relies: str = "") -> str:
         right = "?" if one["right"] is None else pages.percent(one["right"])
-        text: str = says[words].format(share=pages.percent(share), below=K - 1, right=right)
+        text: str = says[words].format(share=pages.percent(share), below=K - 1, right=right, relies=relies)
         return text
 
     is_bet = one["attacker"] in ("outsider", "neighbour")
     if likely is not None and (proven is None or (is_bet and not proven)):
         return told("bets" if likely else "bets_none", likely), not likely
-    text = told("proves" if proven else "proves_none", proven)
+    if one["bound"] is not None:
+        relies = says["relies"].format(bound=one["bound"])
+    else:
+        relies = says["relies_none"] if by_bound and not proven else ""
+    text = told("proves" if proven else "proves_none", proven, relies)
     if proven:
-        text += ("" if one["bound"] is None else says["relies"].format(bound=one["bound"])) + by_secret
+        text += relies + (says["by_secret"] if by_bound else "")
     if likely is None:
         text += says["no_guess"]
     elif likely:
-        text += told("also_free" if proven and one["bound"] is not None else "also", likely)
+        free = proven and one["bound"] is not None
+        text += told("also_free" if free else "also" if proven else "also_alone", likely)
     return text, not proven and likely == 0 and one[
         "attacker"
     ] != "register"  # the attack of a register is not complete
@@ -410,6 +434,7 @@ def _cost(
     if own is not None:
         rows += [
             (says["mean"], f"{own['mean_loss']:.2f}"),
+            *([] if own["totals"] is None else [(says["totals"], f"{own['totals']:.2f}")]),
             (says["p99"], f"{own['p99_loss']}"),
             (says["max"], f"{own['max_loss']}"),
             (says["within"].format(half=K // 2), pages.percent(own["within"])),

@@ -155,17 +155,23 @@ WORDS = {
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
     "{}: no bound is stated, but the usual one of {} is known to everybody and holds here. It holds with 19 of 20 secrets; "
-    "with the largest possible one, {}, {} cells are proven. What is likely uses no bound, so it may be less than what is "
-    "proven.":
+    "with {}, the largest one that masks are chosen for, {} cells are proven. What is likely uses no bound, so it may be less "
+    "than what is proven.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
-        "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
+        "조정값을 선택할 때 쓰는 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
     "bound {} not held, {} reached: who relies on a bound is measured with {}.":
         "한도 {}가 지켜지지 않았고 최대 오차는 {}입니다. 한도를 이용하는 공격자는 {}로 측정하였습니다.",
-    "{}: no bound is stated, and the usual one of {} does not hold here. The largest possible one, {}, is known to "
-    "everybody and holds: it is used.":
-        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않습니다. 가능한 가장 큰 한도 {}는 누구나 알며 지켜지므로 이를 씁니다.",
-    "{}: no bound is stated, and neither the usual one of {} nor the largest possible one, {}, holds here: none is used.":
-        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 가능한 가장 큰 한도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
+    "{}: no bound is stated, and the usual one of {} does not hold here. The largest one that masks are chosen for, {}, is "
+    "known to everybody and holds: it is used.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않습니다. 조정값을 선택할 때 쓰는 가장 큰 한도 {}는 누구나 알며 "
+        "지켜지므로 이를 씁니다.",
+    "{}: no bound is stated, and neither the usual one of {} nor {} holds here: none is used, so nothing is proven.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않으며, 증명되는 것이 없습니다.",
+    "{}: masks of earlier publications are kept here, so errors may be of any size, and nobody outside knows whether {} "
+    "holds. It holds, and is used: the share is more than an insider can be sure of. With a larger bound it would be "
+    "smaller.":
+        "{}: 이전 공표의 조정값이 유지되므로 오차의 크기에는 제한이 없고, {}가 지켜지는지는 외부의 누구도 모릅니다. 실제로는 지켜지므로 이를 "
+        "씁니다. 이 비율은 내부자가 확신할 수 있는 것보다 크며, 한도가 더 크면 더 작아집니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
     "counts happen "
     "to lie at the bound.":
@@ -216,22 +222,27 @@ WORDS = {
         "유력은 공표된 수가 100칸 중 95칸에서 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
         "옳게 믿는 작은 칸의 비율입니다. 최세분 표의 칸이거나, 비고에 적힌 표의 칸입니다.",
     "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is given, "
-    "it is the usual bound; where this does not hold, as with 1 of 20 secrets, it is the largest possible one, 3K-2. So the "
-    "insider's share depends much on the secret.":
+    "it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication the usual bound "
+    "holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one keeps masks, so errors may "
+    "be larger, and nobody outside knows which bound holds: the share is more than an insider can be sure of. It depends much "
+    "on the bound and on the secret.":
         "함께 선택한 조정값의 합계에서 내부자는 주어진 한도를, 그 한도가 지켜지지 않았으면 최대 손실을 이용합니다. 주어진 한도가 없으면 "
-        "통상의 한도를, 비밀 키 20개 중 1개에서처럼 그것이 지켜지지 않으면 가능한 가장 큰 한도 3K-2를 이용합니다. 그래서 내부자의 비율은 "
-        "비밀 키에 따라 크게 다릅니다.",
+        "통상의 한도를, 그것이 지켜지지 않으면 3K-2를 이용하고, 둘 다 지켜지지 않으면 한도를 이용하지 않습니다. 첫 공표에서 통상의 한도는 "
+        "비밀 키 20개 중 19개에서 지켜지며, 3K-2는 조정값을 선택할 때 쓰는 가장 큰 한도입니다. 이후의 공표는 조정값을 유지하므로 오차가 더 클 "
+        "수 있고 어느 한도가 지켜지는지 외부의 누구도 모릅니다. 이 비율은 내부자가 확신할 수 있는 것보다 크며, 한도와 비밀 키에 따라 크게 "
+        "다릅니다.",
     "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
-    " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias is the largest of the "
-    "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and "
-    "ranks are "
-    "between neighbouring areas. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
+    " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias: of the finest counts "
+    "1..K-1, the largest distance between such a count and the mean of its published numbers. Totals are tables of at most "
+    "one variable. Differences and ranks are of neighbouring areas; ranks turned is the share of those with different true "
+    "counts that are published in the wrong order or as equal. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
     " published above 0; lost is the share of the other counts that are published as 0. Guessed is the share of small cells whose count"
     " is the most frequent one for their published number. Unbounded noise proves nothing; only certified tables are "
     "called safe.":
         "손실은 조정값과 참값의 차의 절댓값입니다. 증명 가능은 참값이 1~K-1인 최세분 칸 중, 모든 표를 가진 누구나 그렇다고 "
-        "증명할 수 있는 비율이며 하한입니다. 편향은 참값 1~K-1별 평균 조정값과 참값의 차 중 가장 큰 것입니다. 합계는 변수가 하나 "
-        "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
+        "증명할 수 있는 비율이며 하한입니다. 편향은 최세분 빈도 1~K-1 중, 참값과 그 공표값 평균의 거리가 가장 큰 "
+        "것입니다. 합계는 변수가 하나 이하인 표입니다. 차이와 순위는 이웃한 지역 사이의 것이며, 뒤바뀐 순위는 참값이 서로 다른 쌍 중 순서가 "
+        "뒤바뀌거나 같게 공표된 비율입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃음은 나머지 빈도 중 0으로 공표된 것의 비율입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
     "{}: numbers depend on which tables are published. These are of a release of {} tables alone.":
@@ -255,8 +266,8 @@ WORDS = {
     "sums of many cells lie far from the truth": "많은 칸의 합은 참값에서 멂",
     "every count within K + K/2 of the truth": "모든 빈도가 참값의 1.5K 이내",
     "many tables together prove small counts; does not add up": "많은 표가 함께 작은 빈도를 증명함; 합계가 맞지 않음",
-    "proves no small count, from any number of tables; adds up; within a bound":
-        "표가 아무리 많아도 작은 빈도를 증명하지 않음; 합계가 맞음; 한도 이내",
+    "proves no small count, from any number of tables; adds up; within a bound when first published":
+        "표가 아무리 많아도 작은 빈도를 증명하지 않음; 합계가 맞음; 첫 공표에서는 한도 이내",
     "promises nothing about probabilities, or against an attacker who knows true counts from elsewhere":
         "확률이나 외부의 참값을 아는 사람에 대해서는 보장하지 않음",
     "the same people give the same number in every table; small changes with a known limit":

@@ -17,7 +17,7 @@ from ilba.attack.risk import risk
 from ilba.data.columns import few
 from ilba.design.design import COUNT, Selection, shown_name
 from ilba.errors import IlbaError, InputError, SecretError, notice, some
-from ilba.methods.lab import ILBA, method_of
+from ilba.methods.lab import ILBA, SmallCountRounding, method_of
 from ilba.methods.method import Method
 from ilba.output.compare import measured_method
 from ilba.output.pages import percent
@@ -40,7 +40,7 @@ SUPPRESSION_LIMIT = 100_000_000
 """the most rows of all tables times cells for which suppression is compared: its equations take seconds then"""
 _KNOWS = {
     "outsider": "who has only the tables",
-    "neighbour": "who knows one person in the cell",
+    "neighbour": "who knows one of those in the cell",
     "insider": "who knows every count but one",
     "attribute": "who knows somebody's group",
     "register": "who has exact counts",
@@ -68,6 +68,8 @@ class Choice:
     """the share of counts that are not shown"""
     spec: str = ""
     """the method with its parameters, as `ilba compare --method` takes it"""
+    totals: float | None = None
+    """the mean loss of totals: of tables of at most one variable; None if there are none"""
 
     @property
     def found(self) -> str:
@@ -92,7 +94,7 @@ class Measured:
     likely: float | None = None
     """the share of small finest cells that the attacker rightly believes small, with a probability above .95"""
     right: float | None = None
-    """the share of such beliefs that is right"""
+    """the share of such beliefs that is right; what is proven is believed, too, unless it rests on a bound"""
     groups: int | None = None
     """groups that show only one value of a variable"""
     people: int | None = None
@@ -112,12 +114,17 @@ class Measured:
         said = []
         if self.proven is not None:
             relies = "" if self.bound is None else f", relying on errors of at most {self.bound}"
+            if self.attacker == "insider" and self.bound is None and not self.proven:
+                relies = ", with no bound of errors to rely on"
             said.append(f"proves {percent(self.proven)} of the small finest cells{relies}")
         if self.likely is not None:
             right = "" if self.right is None else f"; {percent(self.right)} of its guesses are right"
-            found = "with guesses" if self.proven else "rightly guesses"
+            found = "rightly guesses"
             if self.proven and self.bound is not None:  # what is likely uses no bound
                 found = "without relying on it, rightly guesses"
+            elif self.proven:
+                found = "with guesses"
+                right = right and f"; of all it believes, proofs included, {percent(self.right or 0.0)} is right"
             said.append(f"{found} {percent(self.likely)} with more than 95% certainty{right}")
         elif self.proven is not None:
             said.append("guesses not measured")
@@ -195,6 +202,8 @@ def choices(
     slow = () if full else too_slow(finest, wanted)
     compared = {method.name: method for method in (method_of(name) for name in METHODS if name not in slow)}
     compared["ilba"] = ILBA(held.design.cells)
+    if "small-count-rounding" in compared:  # to K, as the masks
+        compared["small-count-rounding"] = SmallCountRounding(held.design.threshold)
     if by is not None and slow != FIELD:
         compared[by.name] = by
     found = []
@@ -214,7 +223,7 @@ def _choice(method: Method, row: Mapping[str, Any]) -> Choice:
     return Choice(
         method.name, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable_counts"],
         row["safe"], row["adds_up"], row["blank"],
-        method.label.replace(" ", ":", 1).replace(" ", ","),
+        method.label.replace(" ", ":", 1).replace(" ", ","), row["loss_of_totals"],
     )  # fmt: skip
 
 

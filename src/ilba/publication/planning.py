@@ -163,12 +163,15 @@ class Plan:
         lines += [f"  {name:<10} {text}" for name, text in self._lines()]
         if self.choices:
             wide = max(len(one.spec) for one in self.choices)
-            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable counts':>26} {'blank':>6}"
+            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable small counts':>26} {'blank':>6}"
             lines.append(f"  {'method':<{wide}} {heads}  adds up")
             for one in self.choices:
                 loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
                 shares = f"{one.found:>26} {one.blank:>6.1%}"
                 lines.append(f"  {one.spec:<{wide}} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
+            lines.append(
+                f"  Provable small counts are a share of the counts of 1 to {self.mask_thr - 1} in all tables."
+            )
         wave = "a new wave under [population], or for a correction: " if self.typed.endswith(_CORRECTION) else ""
         following = f"Next: {wave}ilba publish{self.typed}" if self.is_possible else "It cannot be published."
         lines.append(f"Nothing was written. {following}")
@@ -181,7 +184,7 @@ class Plan:
             for one in self.choices
         ]
         compared = notebook.table(
-            ["method", "mean loss", "99% within", "largest", "provable counts", "blank"], rows, "Methods"
+            ["method", "mean loss", "99% within", "largest", "provable small counts", "blank"], rows, "Methods"
         )
         return notebook.page(self.title, "plan", notebook.table(["", ""], self._lines()), compared if rows else "")
 

@@ -177,6 +177,7 @@ class _Proposal:
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
         name, time = _name_and_wave(Path(self.source.path).stem)
+        self.is_named = bool(population)
         self.population, self.wave = population or name, wave or ("" if population else time)
         self.day = "{wave}-12-31" if re.fullmatch("[0-9]{4}", self.wave) else ""
         """a day that follows the wave"""
@@ -487,7 +488,8 @@ class _Proposal:
 
     def text(self) -> str:
         source, recipe, codes = self.source, self.recipe(), self.codes()
-        proposed = ["source", "population.name", "hierarchies", "keys", *(["lists"] if self.whole else [])]
+        named = [] if self.is_named else ["population.name"]
+        proposed = ["source", *named, "hierarchies", "keys", *(["lists"] if self.whole else [])]
         proposed += [f"recipe.{name}" for name in recipe]
         proposed += [f"codes.{name}" for name in codes] + [f"maps.{name}" for name in self.shapes]
         spellings = sorted({text for c in source.columns for text in c.spellings if text not in SHORT})

@@ -9,9 +9,10 @@ checks files of every version.
 from ilba.release.coarser import Finer
 from ilba.release.ledger import Ledger
 from ilba.release.reading import MANIFEST, PublicTable, Release
-from ilba.release.writing import publishable, published, release, tell_other_numbers
+from ilba.release.writing import INSIDE, publishable, published, release, tell_other_numbers
 
 __all__ = [
+    "INSIDE",
     "MANIFEST",
     "Finer",
     "Ledger",

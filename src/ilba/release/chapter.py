@@ -141,6 +141,12 @@ class Chapter:
         """The publications of the same true counts."""
         return [one for one in self.publications if one.data == self.data]
 
+    @property
+    def earlier(self) -> list[Publication]:
+        """The publications of other counts of these people, before the first one of these counts."""
+        own = min((one.number for one in self.of_same_data()), default=None)
+        return [one for one in self.publications if own is None or one.number < own]
+
     def _is_same(self, data: str, wave: str) -> bool:
         """Whether something is about this count of the people: the same true counts, or the wave of the same name."""
         return data == self.data or (wave == self.wave != "")
@@ -461,8 +467,7 @@ class Chapter:
         Masks of iLBA tables of the same data are not kept: they leave nothing to choose, and a comparison asks what
         could be published in their place.
         """
-        own = min((one.number for one in self.of_same_data()), default=None)
-        until = own and max((one.number for one in self.publications if one.number < own), default=0)
+        until = max((one.number for one in self.earlier), default=0) if self.of_same_data() else None
         fixed = self.fixed(finest, move, until)
         if fixed is None:
             return {}
@@ -586,6 +591,12 @@ def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str
     """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
     chapter = at_hand(finest, given)
     return {} if chapter is None else chapter.kept(finest, chapter.move(finest.design.threshold))
+
+
+def is_later(finest: AnyFinestTable) -> bool:
+    """Whether the ledger at hand has masks of earlier publications of these people, which this one keeps."""
+    chapter, K = at_hand(finest), finest.design.threshold
+    return chapter is not None and any(one.has_masks and one.threshold == K for one in chapter.earlier)
 
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:

@@ -198,15 +198,23 @@ def publishable(
     return finest
 
 
-def tell_other_numbers(finest: AnyFinestTable) -> None:
+OUTSIDE = (
+    "Comparing the two reveals small counts, so give out only the published numbers: from the release, or from "
+    "finest.published()."
+)
+"""what follows for numbers that somebody may give out"""
+INSIDE = "So this is not about the published tables; finest.published() has their masks."
+"""what follows for an audit or a measure of risk"""
+
+
+def tell_other_numbers(finest: AnyFinestTable, so: str = OUTSIDE) -> None:
     """Give a notice if the ledger at hand has these people published by another method or K than this table."""
     chapter = at_hand(finest)
     last = None if chapter is None else chapter.otherwise(way(finest.method, finest.design, finest.by, finest.move))
     if last is not None:
         notice(
             f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
-            f"this table has method={finest.method!r} and K={finest.design.threshold}. Comparing the two reveals small "
-            f"counts, so give out only the published numbers: from the release, or from finest.published()."
+            f"this table has method={finest.method!r} and K={finest.design.threshold}. {so}"
         )
 
 
@@ -557,9 +565,9 @@ def _audited(
             f"fewer tables, or {_ACCEPTED}."
         )
     if report_path is None:  # only the verdict is asked for
-        report = audit(finest, None, together, explanations=0, progress=progress, brief=True)
+        report = audit(finest, finest.by or finest.method, together, explanations=0, progress=progress, brief=True)
     else:
-        report = audit(finest, None, together, progress=progress)
+        report = audit(finest, finest.by or finest.method, together, progress=progress)
         report.to_html(report_path)
     if finest.method == "controlled":
         return "certified"

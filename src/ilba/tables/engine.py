@@ -856,6 +856,8 @@ class AnyFinestTable(ABC):
     def audit(self, method: str | None = None, tables: Tables = "all", **options: Any) -> Any:
         """Find out what anybody can prove from all tables together: see `ilba.audit` (confidential).
 
+        After a release, `finest.published().audit()` looks at the published masks.
+
         Parameters
         ----------
         method : str, optional
@@ -876,6 +878,8 @@ class AnyFinestTable(ABC):
 
     def risk(self, attackers: Any = None, tables: Tables = "all", **options: Any) -> Any:
         """Measure what named attackers learn from all tables together: see `ilba.risk` (confidential).
+
+        After a release, `finest.published().risk()` looks at the published masks.
 
         Parameters
         ----------
