@@ -9,7 +9,25 @@ from ilba.spark.problems import refuse_empty, telling
 
 READ = "An error occurred while calling o9.x.\n: SparkException: awaitResult\n\tat a.b\nCaused by: SparkException: "
 FAILED = "[FAILED_READ_FILE.{}] Encountered error while reading file file:///lake/r=1/p%201.parquet. {}SQLSTATE: KD001"
+LOST = READ + "Job aborted: Task 0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (host): {}"
+BOUNDS = "java.lang.ArrayIndexOutOfBoundsException: Index 90 out of bounds for length 2"
+STACK = "\n\tat {}(X.java:1)\n\tat org.apache.spark.scheduler.Task.run(Task.scala:147)\n\nDriver stacktrace:\n\tat a.b"
+PAGE = STACK.format(
+    "org.apache.parquet.column.values.dictionary.PlainValuesDictionary$PlainLongDictionary.decodeToLong"
+)
+VECTOR = STACK.format(
+    "java.base/java.util.Objects.checkIndex(O.java:3)\n\tat org.apache.spark.sql.execution.vectorized.X"
+)
 TOLD = {
+    **{
+        LOST.format(problem): (ilba.InputError, "one of the files of the data: it is damaged.*enableVectorizedReader=")
+        for problem in (
+            BOUNDS + PAGE,
+            BOUNDS + VECTOR,
+            "java.lang.NegativeArraySizeException: -9" + PAGE,
+            "java.lang.ArrayIndexOutOfBoundsException\n\nDriver stacktrace:\n\tat a.b",  # Java left out the frames
+        )
+    },
     READ + FAILED.format("NO_HINT", ""): (ilba.InputError, "could not read '/lake/r=1/p 1.parquet': it is damaged"),
     FAILED.format("NO_HINT", "") + "\nCaused by: x.AccessControlException: no": (ilba.InputError, "may not read it"),
     FAILED.format("FILE_NOT_EXIST", "File does not exist. It may "): (
@@ -43,6 +61,20 @@ def test_an_error_that_nobody_has_met_stays_whole():
         raise RuntimeError("another")
     with pytest.raises(ilba.StoreError, match="ExecutorLostFailure"), telling():
         raise ilba.StoreError("ExecutorLostFailure")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "java.lang.OutOfMemoryError: Java heap space" + PAGE,
+        "java.io.IOException: No space" + STACK.format("org.apache.parquet.hadoop.ParquetFileWriter.end"),
+        BOUNDS + STACK.format("org.apache.spark.sql.execution.joins.LongToUnsafeRowMap.get"),
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\nKeyError: 'cell0'\n" + PAGE,
+    ],
+)
+def test_a_mistake_of_our_own_a_full_disk_or_heap_is_not_called_a_damaged_file(problem):
+    with pytest.raises(RuntimeError), telling():
+        raise RuntimeError(LOST.format(problem))
 
 
 def test_only_a_data_file_of_no_bytes_is_refused(tmp_path):

@@ -931,6 +931,25 @@ def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_
         engine.read(spark, str(tmp_path / "empty"))
 
 
+def test_a_page_that_spark_decodes_after_reading_is_told_as_damaged_and_a_setting_names_the_file(spark, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"town": [n * n % 7 % 3 for n in range(5000)]}), file, compression="NONE")
+    start = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset + 100
+    content = file.read_bytes()
+    file.write_bytes(content[:start] + b"\xff" * 8 + content[start + 8 :])
+    with pytest.raises(ilba.InputError, match=r"^Spark could not read one of the files of the data: it is damaged"):
+        ilba.build(engine.read(spark, str(file)), ["town"], [], secret=SECRET)
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")  # as the error says
+    try:
+        with pytest.raises(ilba.InputError, match=r"^Spark could not read '/.*/p\.parquet': it is damaged"):
+            ilba.build(engine.read(spark, str(file)), ["town"], [], secret=SECRET)
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+
 def test_a_parquet_file_of_no_bytes_is_refused_on_spark_and_so_is_a_damaged_one(spark, tmp_path):
     lake = tmp_path / "the lake"
     for region in ("01", "02", "Ü 3"):

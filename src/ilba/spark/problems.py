@@ -15,6 +15,14 @@ CHANGED = "the data changed while it was counted: a label is new. Count it again
 _OURS = re.compile(r"\bilba\.errors\.(\w+): (.+)")
 _FILE = re.compile(r"(?:reading file|footer for file:?) (\S.*?)\.?(?:\. |\s*\n|$)")
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "is not a Parquet file")
+_DECODING = re.compile(
+    r"most recent failure: Lost task[^\n]*: (?:java|org\.apache\.parquet)\.(?!lang\.OutOfMemoryError)[^\n]*\n"
+    r"(?:\s+at (?!org\.apache\.(?:parquet|orc)\.|org\.apache\.spark\.sql\.execution\.)[^\n]*\n)*"
+    r"\s+at org\.apache\.(?:parquet|orc|spark\.sql\.execution\.(?:vectorized|datasources\.(?:parquet|orc)))\."
+    r"(?!\S*(?:Writer|Output))"
+    r"|most recent failure: Lost task[^\n]*: java\.lang\.ArrayIndexOutOfBoundsException\s*\n\s*Driver stacktrace:"
+)
+"""how a task fails that decodes a damaged page after reading it; Java leaves out the frames of a frequent error"""
 _REASONS = {
     r"AccessControlException|Permission denied|AccessDenied|Forbidden": "Spark may not read it.",
     r"FILE_NOT_EXIST|FileNotFoundException": "it has disappeared since Spark listed the files. Run it again.",
@@ -56,6 +64,11 @@ def _sentence(text: str, then: str) -> IlbaError | None:
         damaged = "it is damaged or not what its name says."
         why = next((words for reason, words in _REASONS.items() if re.search(reason, text)), damaged)
         return InputError(f"Spark could not read {file}: {why}")
+    if _DECODING.search(text):
+        return InputError(
+            "Spark could not read one of the files of the data: it is damaged. To learn which one, run it again with "
+            "--conf spark.sql.parquet.enableVectorizedReader=false (in Python set it in the session)."
+        )
     if any(word in text for word in _ENDED):
         return IlbaError(
             f"a worker of Spark was killed or ran out of memory, and Spark gave up. {then} If it happens again, give "
