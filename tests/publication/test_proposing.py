@@ -638,3 +638,73 @@ def test_a_code_list_of_several_variables_is_proposed_whole_and_makes_no_level(t
     file.write_text(f'{text}\n[codes]\ntown = {{file = "codes.csv", code = "code"}}\n', encoding="utf-8")
     with pytest.raises(ilba.InputError, match=r"several variables\. Remove this entry, .*: lists = \['codes.csv'\]"):
         _ = Prepared(tmp_path).lists.labels
+
+
+def lake(folder, *years):
+    people = pl.DataFrame({"town": ["a", "b", "c"] * 40, "sex": ["f", "m"] * 60})
+    for year in years:
+        (folder / "lake" / year).mkdir(parents=True)
+        people.write_parquet(folder / "lake" / year / "p.parquet")
+    return folder / "lake"
+
+
+def test_of_folders_that_are_years_the_last_is_proposed_as_a_wave_and_it_is_said(tmp_path):
+    people = lake(tmp_path, "year=2025", "year=2026")
+    assert "year=2025, year=2026 look like several counts of the same people" in str(ilba.inspect(people))
+    with pytest.warns(ilba.Notice, match="several counts of the same people, so only year=2026 is proposed"):
+        ilba.init(people, out=tmp_path)
+    plain = proposed(tmp_path)
+    assert (plain["source"]["file"], plain["population"]) == ("lake/year=2026", {"name": "lake", "wave": "2026"})
+    assert (plain["keys"], plain["outputs"]["release"]) == (["sex"], "release-{wave}")
+    assert not [note for note in ilba.plan(tmp_path).notes if "several counts" in note]
+
+
+def test_the_named_wave_is_proposed_and_the_ninth_month_is_before_the_tenth(tmp_path):
+    people = lake(tmp_path, "year=2025/month=10", "year=2026/month=9", "year=2026/month=10")
+    for wave, file, shown in (("", "year=2026/month=10", "2026-10"), ("2025", "year=2025", "2025")):
+        with pytest.warns(ilba.Notice, match="several counts"):
+            ilba.init(people, out=tmp_path / f"p{wave}.toml", wave=wave, population="people")
+        plain = tomllib.loads((tmp_path / f"p{wave}.toml").read_text("utf-8"))
+        assert (plain["source"]["file"], plain["population"]["wave"]) == (f"lake/{file}", shown)
+
+
+@pytest.mark.parametrize(
+    "folders", [("region=1", "region=2"), ("year=2026/a", "year=2026/b"), ("birth_year=1", "birth_year=2")]
+)
+def test_folders_that_are_no_times_or_one_time_are_counted_together(tmp_path, folders):
+    people = lake(tmp_path, *folders)
+    ilba.init(people, out=tmp_path)
+    assert proposed(tmp_path)["source"]["file"] == "lake"
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "doubts"),
+    [
+        ("lake", "", 1),
+        ("lake/*/*.parquet", "", 1),
+        ("lake/year={wave}", "", 0),
+        ("lake", '[recipe]\nwhere = {year = ["2026"]}\n', 0),
+    ],
+)
+def test_a_plan_doubts_years_that_are_added_together(tmp_path, file, more, doubts):
+    lake(tmp_path, "year=2025", "year=2026")
+    text = f'keys = ["sex"]\n[source]\nfile = "{file}"\n[population]\nname = "p"\nwave = "2026"\n'
+    (tmp_path / "publication.toml").write_text(text + '[hierarchies]\narea = ["town"]\n' + more)
+    found = ilba.plan(tmp_path)
+    assert len([note for note in found.notes if "year=2025, year=2026" in note]) == doubts
+    assert len([stop for stop in found.stops if "added together" in stop]) == doubts
+    assert found.records == (240 if doubts else 120)
+
+
+def test_a_source_named_by_the_wave_needs_one(tmp_path):
+    (tmp_path / "publication.toml").write_text('[source]\nfile = "p{wave}.csv"\n[hierarchies]\narea = ["town"]\n')
+    with pytest.raises(ilba.InputError, match=r"source\.file = 'p\{wave\}\.csv' needs the wave"):
+        Prepared(tmp_path)
+
+
+def test_the_moment_at_which_records_were_loaded_is_no_key(tmp_path):
+    loaded = [f"2026-11-0{n // 7 % 3 + 1} 03:10:00" for n in range(120)]
+    people = pl.DataFrame({"town": ["a", "b", "c"] * 40, "sex": ["f", "m"] * 60, "loaded": loaded})
+    people.with_columns(pl.col("loaded").str.to_datetime()).write_parquet(tmp_path / "p.parquet")
+    ilba.init(tmp_path / "p.parquet", out=tmp_path)
+    assert proposed(tmp_path)["keys"] == ["sex"]

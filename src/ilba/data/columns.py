@@ -46,6 +46,8 @@ _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|�
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
 _MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%y")
 """only alone: beside %d/%m/%Y nobody knows what 01/02/2026 is"""
+_MOMENT = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}"
+"""how a day with a time of day begins"""
 _MEN = re.compile("masc|male|man|män|maen|mand|mies|mees|muž|muš|moš|męż")
 """how words for men begin that begin with m"""
 _MOST_CATEGORIES = 100
@@ -251,6 +253,8 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
     date = "" if whole and not _looks_compact(values) else _date_of(values)
     if date:
         return "date", date, False
+    if values.str.contains(_MOMENT).all() and not values.str.contains(r"[ T]00:00(:00(\.0+)?)?$").all():
+        return "date", "", False
     if mostly_unique and (not decimal or _IDENTIFIERS.search(name)) and not (whole and _AGES.search(name)):
         return "identifier", "", False
     if decimal:

@@ -34,6 +34,7 @@ from ilba.data.reading import (
     parts_of,
     scan,
     sheets_of,
+    time_folders,
     told,
 )
 from ilba.data.recipe import as_text
@@ -441,6 +442,8 @@ def _table(file: Path, sheet: str = "", encoding: str = "") -> FileFacts:
         columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."
     about = f"{said}, {size or some(frame.height, 'record')}, {some(frame.width, 'column')}"
+    if times := [] if file.is_file() else list(dict.fromkeys(one.name for one in time_folders(file))):
+        about += f". {listing(times, 3)} look like several counts of the same people: publish each as a wave"
     if is_written and _is_nameless(frame):
         about += f". {NAMELESS}"
     if notes and not is_part and _is_record_among_notes(ends):

@@ -36,6 +36,10 @@ LABELLED = (*STATISTICAL, *R_FILES)
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _UNNAMED = "__UNNAMED__"
 """how a workbook's column without a name is called"""
+_TIME = re.compile(
+    r"(?:(?:ref|reference|snapshot|survey|census)_)?(?:year|quarter|month|week|day|date|wave|period)=([^_].*)", re.I
+)
+"""the name of a folder that is a time, and the time in it"""
 _HINTS = {
     "more fields": " A line has more fields than the line of names.",
     "quote": " A quotation mark is not closed.",
@@ -162,6 +166,30 @@ def parts_of(folder: Path) -> list[Path]:
 
     found = (part for part in folder.rglob("*.parquet") if all(map(is_data, part.relative_to(folder).parts)))
     return sorted(part for part in found if not part.is_dir())
+
+
+def time_of(folder: Path) -> str:
+    """The time in the name of a folder such as `year=2026`; empty if it has none."""
+    found = _TIME.fullmatch(folder.name)
+    return found[1] if found else ""
+
+
+def time_folders(source: Path) -> list[Path]:
+    """The folders of records that are named by different times, the last time last; none if there is only one.
+
+    They look like several counts of the same people. Of years and months in them, the years are given.
+    """
+    parts = parts_of(source) if source.is_dir() else [] if source.exists() else matching(str(source))
+    inside = {folder for part in parts for folder in part.parents if time_of(folder)} - {source, *source.parents}
+    columns: dict[str, list[Path]] = {}
+    for folder in sorted(inside, key=lambda one: (len(one.parts), *_in_order(time_of(one)), str(one))):
+        columns.setdefault(folder.name.partition("=")[0], []).append(folder)
+    return next((folders for folders in columns.values() if len({one.name for one in folders}) > 1), [])
+
+
+def _in_order(time: str) -> tuple[list[int], str]:
+    """A key to sort times: 9 is before 10."""
+    return list(map(int, re.findall("[0-9]+", time))), time
 
 
 def matching(pattern: str) -> list[Path]:

@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ilba.errors import StoreError
+from ilba.data.reading import time_folders
+from ilba.errors import StoreError, listing
 from ilba.output.series import frequency
 from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
@@ -45,6 +46,19 @@ def days_kept(prepared: Prepared) -> list[str]:
             follows = f" ({'{wave}' + day.removeprefix(last)!r} follows it)" if day.startswith(last) else ""
             found.append(f"{entry} is {day!r}, as in wave {last!r}. Set the time of wave {wave!r}{follows}.")
     return found
+
+
+def waves_together(prepared: Prepared) -> list[str]:
+    """What a person should check: folders named by times that are counted as if they were different people."""
+    folders = time_folders(prepared.source)
+    column = folders[0].name.partition("=")[0] if folders else ""
+    if not folders or column in prepared.design.columns or column in prepared.said.recipe.get("where", {}):
+        return []
+    return [
+        f"source.file has {listing(dict.fromkeys(one.name for one in folders), 3)}: they look like several counts of "
+        f"the same people, who are added together. If so, publish each as a wave: file = '../{column}={{wave}}' under "
+        f"[source], wave = '..' under [population]."
+    ]
 
 
 def _known(prepared: Prepared) -> list[tuple[str, dict[str, str]]]:

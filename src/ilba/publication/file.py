@@ -43,7 +43,7 @@ Notes: TypeAlias = Annotated[Literal["", "drop"], Meta(description="drop: leave 
 class SourceEntry(Struct, frozen=True):
     """The file of records."""
 
-    file: Annotated[Name, Meta(description="csv, xlsx, parquet, SPSS, Stata, SAS or R; relative to this file")]
+    file: Annotated[Name, Meta(description="csv, xlsx, parquet, SPSS, Stata, SAS or R; {wave} is the wave")]
     encoding: Annotated[str, Meta(description="of a csv file: utf-8, utf-16, cp949, cp1252, latin-1")] = ""
     separator: Annotated[str, Meta(description="of a csv file: a letter, or tab")] = ""
     decimal: Annotated[Literal["", ".", ","], Meta(description="how numbers are written; ',' also reads 1.530,55")] = ""

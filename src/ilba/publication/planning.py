@@ -30,7 +30,7 @@ from ilba.publication.choices import (
     rows_of,
     too_slow,
 )
-from ilba.publication.days import days_kept
+from ilba.publication.days import days_kept, waves_together
 from ilba.publication.doubts import advice, doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
@@ -223,7 +223,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = [*days_kept(prepared), *unlike, *doubts(finest)]
+    notes = [*days_kept(prepared), *waves_together(prepared), *unlike, *doubts(finest)]
     better = advice(finest)
     stops = [one for one in notes if one not in better]
     notes += unused_keys(prepared.design, prepared.wanted)

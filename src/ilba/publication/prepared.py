@@ -305,8 +305,9 @@ def _named_by(wave: str, text: str, entry: str) -> str:
 
 
 def _with_wave(said: PublicationFile) -> PublicationFile:
-    """The same file with the wave in place of `{wave}` in its days: the period, and those on which ages are counted."""
-    people = said.population
+    """The same file with the wave in place of `{wave}` in the source, the period, and the days of ages."""
+    people, source = said.population, said.source
+    source = msgspec.structs.replace(source, file=_named_by(people.wave, source.file, "source.file"))
     period = _named_by(people.wave, people.period, "population.period")
     recipe = {
         name: entry | {"age_on": _named_by(people.wave, entry["age_on"], f"recipe.{name}.age_on")}
@@ -314,4 +315,5 @@ def _with_wave(said: PublicationFile) -> PublicationFile:
         else entry
         for name, entry in said.recipe.items()
     }
-    return msgspec.structs.replace(said, population=msgspec.structs.replace(people, period=period), recipe=recipe)
+    people = msgspec.structs.replace(people, period=period)
+    return msgspec.structs.replace(said, source=source, population=people, recipe=recipe)

@@ -18,7 +18,7 @@ from ilba.data.codelists import CODE_COLUMNS
 from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.missing import SHORT
-from ilba.data.reading import LABELLED, kind_of, value_labels
+from ilba.data.reading import LABELLED, kind_of, time_folders, time_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
 from ilba.files import creating, replacing
@@ -43,7 +43,8 @@ def init(
     Parameters
     ----------
     *paths : path
-        Records, code lists and maps, or folders of them.
+        Records, code lists and maps, or folders of them. Of folders named by times (`year=2025`, `year=2026`), one is
+        proposed: that of the wave, else the last.
     out : path, default "publication.toml"
         Where to write. An existing file is not replaced.
     mask_thr : int, default 5
@@ -70,6 +71,7 @@ def init(
         target = target / NAME
     if target.exists():
         raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
+    paths = tuple(_one_count(Path(path), wave) for path in paths)
     found = inspect(*paths, mask_thr=mask_thr, encoding=encoding)
     unread = {one.path: f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"}
     if found.records is None:
@@ -117,6 +119,29 @@ def recodes(file: Path, said: PublicationFile) -> dict[str, dict[str, str]]:
         if isinstance(place, str) and place.startswith(f"{CONFIDENTIAL}/"):
             found[column] = dict(pl.read_csv(file.parent / place, infer_schema=False).iter_rows())
     return found
+
+
+def _one_count(path: Path, wave: str) -> Path:
+    """Of folders that look like several counts of the same people the one of the wave, else the last."""
+    folders = [one for one in time_folders(path) if one.parent == path]
+    if not folders:
+        return path
+    found = next((one for one in folders if time_of(one) == wave), folders[-1])
+    notice(
+        f"{listing((one.name for one in folders), 3)} in {path} look like several counts of the same people, so only "
+        f"{found.name} is proposed. To count them together, write file = {str(path)!r} under [source]."
+    )
+    return _one_count(found, wave)
+
+
+def _named_and_timed(path: Path) -> tuple[str, str, bool]:
+    """The name of the population, the wave, and whether a folder such as `year=2026` names the wave."""
+    path = path.absolute()
+    times: list[str] = []
+    while time := time_of(path):
+        path, times = path.parent, [time, *times]
+    name, wave = _name_and_wave(path.stem)
+    return (name, "-".join(times), True) if times else (name, wave, False)
 
 
 def _name_and_wave(stem: str) -> tuple[str, str]:
@@ -176,9 +201,9 @@ class _Proposal:
         """a prefix of folder names, if there may be several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
-        name, time = _name_and_wave(Path(self.source.path).stem)
+        name, time, is_folder = _named_and_timed(Path(self.source.path))
         self.is_named = bool(population)
-        self.population, self.wave = population or name, wave or ("" if population else time)
+        self.population, self.wave = population or name, wave or ("" if population and not is_folder else time)
         self.day = "{wave}-12-31" if re.fullmatch("[0-9]{4}", self.wave) else ""
         """a day that follows the wave"""
         self.files: dict[str, pl.DataFrame] = {}

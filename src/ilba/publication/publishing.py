@@ -28,7 +28,7 @@ from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
-from ilba.publication.days import days_kept, recorded, recorded_now, released
+from ilba.publication.days import days_kept, recorded, recorded_now, released, waves_together
 from ilba.publication.doubts import tell_doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
@@ -277,7 +277,7 @@ class _Run:
         if not self.correction:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
-        for doubt in days_kept(prepared):
+        for doubt in (*days_kept(prepared), *waves_together(prepared)):
             notice(doubt)
         tell_doubts(self.finest)
         for doubt in unused_keys(prepared.design, prepared.wanted):
