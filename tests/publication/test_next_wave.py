@@ -262,7 +262,7 @@ def test_a_plan_says_what_its_attackers_know_and_where_nearly_everybody_is_alone
     text = text.replace(text[text.index("keys = ") :].splitlines()[0], 'keys = ["year", "n"]')
     (tmp_path / "publication.toml").write_text(text)
     told = str(ilba.plan())
-    assert "neighbour (who knows one person in the cell): proves" in told
+    assert "neighbour (who knows one member of the cell): proves" in told
     assert "year has 100 values: group them" in told
 
 

@@ -71,7 +71,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "register": "An attacker with exact counts of {tables} from a register",
             "insider": "An insider who knows every true count but one",
             "outsider": "An outsider who guesses by probability",
-            "neighbour": "A neighbour who knows one of those in the cell",
+            "neighbour": "A neighbour who knows one member of the cell",
             "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the finest cells with 1 to {below}",

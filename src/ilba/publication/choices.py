@@ -40,7 +40,7 @@ SUPPRESSION_LIMIT = 100_000_000
 """the most rows of all tables times cells for which suppression is compared: its equations take seconds then"""
 _KNOWS = {
     "outsider": "who has only the tables",
-    "neighbour": "who knows one of those in the cell",
+    "neighbour": "who knows one member of the cell",
     "insider": "who knows every count but one",
     "attribute": "who knows somebody's group",
     "register": "who has exact counts",
