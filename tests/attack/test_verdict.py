@@ -267,6 +267,7 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
         "safe": False,
         "verdict": report.verdict,
         "tables": report.tables.to_dicts(),
+        "disclosed_aggregates": report.disclosed_aggregates.to_dicts(),
         "worst": [{"cell": o.cell, "low": o.low, "high": o.high, "why": o.why} for o in report.worst],
         "seconds": round(report.seconds, 2),
     }

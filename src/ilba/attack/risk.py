@@ -35,6 +35,7 @@ from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, planned_tables, wanted_tables
 from ilba.errors import IlbaError, InputError, listing, some, suggesting
 from ilba.methods.controlled.search import declared_bound, working_bound
+from ilba.methods.method import Method
 from ilba.progress import Progress, within
 from ilba.release import Release
 from ilba.release.chapter import is_later, kept_masks
@@ -62,7 +63,7 @@ def risk(
     attackers: Attacker | Iterable[Attacker] = ALL,
     tables: Tables = "all",
     *,
-    method: str | None = None,
+    method: Method | str | None = None,
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
@@ -85,7 +86,7 @@ def risk(
         default, all attackers that need no outside data.
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
-    method : str, optional
+    method : Method or str, optional
         How the tables are made, as in `audit`. By default, as this finest table makes them: `finest.published()` makes
         them as they were published. A release takes only its own method, and needs it if it was made with a p-table.
     levels : iterable of int, str or dict, optional

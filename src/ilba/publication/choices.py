@@ -233,7 +233,10 @@ def measured(
     """Measure attackers who guess, or who know more than the tables."""
     names = [table.name for table in wanted]
     attackers = _attackers(published, wanted)
-    report = risk(published, attackers, names, bound=bound, cells=_SAMPLED, examples=0, progress=progress)
+    method = published.by or published.method
+    report = risk(
+        published, attackers, names, method=method, bound=bound, cells=_SAMPLED, examples=0, progress=progress
+    )
     rows = {row["attacker"]: row for row in report.rows.iter_rows(named=True)}
     found = []
     for one in attackers:
