@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -19,6 +20,18 @@ from ilba.data.recipe import ColumnRecipe, Recipe, as_text
 from ilba.design.design import COUNT, Design
 from ilba.errors import InputError, listing, nearest
 from ilba.publication.file import FileEntry, HierarchyFields, PublicationFile
+
+
+class _Lines(NamedTuple):
+    """The lines of a code list, without blanks around their texts."""
+
+    column: str
+    codes: pl.Series
+    """with the zeros that `pad` restores"""
+    listed: list[str]
+    """the codes as the file has them"""
+    parents: list[str | None]
+    labels: dict[str, list[str | None]]
 
 
 class DeclaredLists:
@@ -70,6 +83,18 @@ class DeclaredLists:
 
     def _codes(self, column: str) -> pl.DataFrame:
         """The code list of a column, and of the levels above that are made from its codes."""
+        entry, lines = self.said.codes[column], self._lines(column)
+        if not entry.parent:
+            paths = self._paths(column, lines.codes)
+            return _rows(column, lines.codes.to_list(), **lines.labels) if paths is None else self._placed(lines, paths)
+        climbed = self._climbed(lines)
+        if climbed is not None:
+            return self._placed(lines, *climbed)
+        spelled = self._spelled(dict.fromkeys(self.levels_above(column)[-1:], lines.parents), column, lines.codes)
+        return _rows(column, lines.codes.to_list(), spelled(lines.parents), **lines.labels)
+
+    def _lines(self, column: str) -> _Lines:
+        """The lines of a column's code list, each once: a list of towns repeats each district, with the same name."""
         entry = self.said.codes[column]
         frame, code, codes = self._listed(column)
         if set(CODE_COLUMNS[:2]) <= set(frame.columns) and len({*frame["variable"]} & {*self.design.columns}) > 1:
@@ -83,7 +108,6 @@ class DeclaredLists:
             for lang, name in named.items()
             if name or (lang == "en" and frame.width > 1)
         }
-        # A list of towns repeats each district, with the same name.
         told = [*chosen.values(), *([entry.parent] if entry.parent in frame.columns else [])]
         lines = pl.DataFrame([codes.alias(""), *(frame[one] for one in dict.fromkeys(told))])
         is_first = lines.select(pl.struct(pl.all().str.strip_chars()).is_first_distinct()).to_series()
@@ -94,44 +118,41 @@ class DeclaredLists:
                 f"codes.{column}: {entry.file!r} has {listing(twice, 4)} twice in {code!r}, with different labels or "
                 f"parents. Keep one of them."
             )
-        labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
-        listed = frame[code].str.strip_chars().to_list()
-        parents: list[Any] = [None] * len(codes)
+        parent = _chosen(frame, entry.parent, f"codes.{column}.parent", 0) if entry.parent else ""
+
+        def texts(name: str) -> list[Any]:
+            return frame[name].str.strip_chars().to_list()
+
+        labels = {lang: texts(name) for lang, name in chosen.items()}
+        return _Lines(column, codes, texts(code), texts(parent) if parent else [None] * len(codes), labels)
+
+    def _placed(self, lines: _Lines, paths: pl.DataFrame, others: set[str] | None = None) -> pl.DataFrame:
+        """The code list of a column and of the levels above it.
+
+        `paths` has the codes above each line, and `others` the listed codes that belong to another level.
+        """
+        above, is_declared = paths.columns, bool(self.said.codes[lines.column].parent)
+        spelled = self._spelled(paths.to_dict(as_series=False) if is_declared else {}, lines.column, lines.codes)
+        others = others or upper_codes(dict(zip(lines.listed, paths[above[-1]].to_list(), strict=True)))
+        finest = [one if one in others else code for code, one in zip(lines.codes, lines.listed, strict=True)]
+        spellings = (finest, lines.listed, spelled(lines.listed)) if others else ()
+        named = {
+            lang: {one: text for names in spellings for one, text in zip(names, texts, strict=True)}
+            for lang, texts in lines.labels.items()
+        }
         rows = []
-        if entry.parent:
-            parents = frame[_chosen(frame, entry.parent, f"codes.{column}.parent", 0)].str.strip_chars().to_list()
-            paths, uppers = self._climbed(column, listed, codes.to_list(), parents) or (None, set())
-        else:
-            paths, uppers = self._paths(column, codes), set()
-        if entry.parent and paths is None:
-            parents = self._spelled(dict.fromkeys(self.levels_above(column)[-1:], parents), column, codes)(parents)
-        if paths is not None:
-            above = paths.columns
-            spelled = self._spelled(paths.to_dict(as_series=False) if entry.parent else {}, column, codes)
-            uppers = uppers or upper_codes(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
-            finest = [code if one not in uppers else one for code, one in zip(codes, listed, strict=True)]
-            named_above = {
-                lang: {
-                    one: text
-                    for names in (finest, listed, spelled(listed))
-                    for one, text in zip(names, texts, strict=True)
-                }
-                for lang, texts in labels.items()
-                if uppers
-            }
-            is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
-            paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
-            labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
-            parents = spelled(paths[above[-1]].to_list())
-            for upper, level in zip([None, *above], above, strict=False):
-                if level in self.said.codes:
-                    continue
+        is_own = [one not in others for one in lines.listed]
+        paths = paths.filter(pl.Series(is_own, dtype=pl.Boolean))
+        for upper, level in zip([None, *above], above, strict=False):
+            if level not in self.said.codes:
                 known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True)
-                known = known.drop_nulls(level if entry.parent else None)
-                names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
-                further = spelled(known[upper].to_list()) if upper else None
-                rows.append(_rows(level, spelled(known[level].to_list()), further, **names))
-        rows.append(_rows(column, codes.to_list(), parents, **labels))
+                known = known.drop_nulls(level if is_declared else None)
+                labels = {lang: [texts.get(one) for one in known[level]] for lang, texts in named.items() if others}
+                parents = spelled(known[upper].to_list()) if upper else None
+                rows.append(_rows(level, spelled(known[level].to_list()), parents, **labels))
+        codes = list(compress(lines.codes, is_own))
+        labels = {lang: list(compress(texts, is_own)) for lang, texts in lines.labels.items()}
+        rows.append(_rows(lines.column, codes, spelled(paths[above[-1]].to_list()), **labels))
         return pl.concat(rows, how="diagonal")
 
     def _listed(self, column: str) -> tuple[pl.DataFrame, str, pl.Series]:
@@ -187,14 +208,13 @@ class DeclaredLists:
         origin = self.recipe.made_from(column)
         return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
 
-    def _climbed(
-        self, column: str, listed: list[str], codes: list[str], parents: list[str | None]
-    ) -> tuple[pl.DataFrame, set[str]] | None:
+    def _climbed(self, lines: _Lines) -> tuple[pl.DataFrame, set[str]] | None:
         """The levels above each code of a list of all levels for the finest column, and its codes of other levels.
 
         The file of the hierarchy places the codes, else the declared parents do. None for other lists.
         """
-        levels, above = self.levels(column), dict(zip(listed, parents, strict=True))
+        column, listed, codes = lines.column, lines.listed, lines.codes.to_list()
+        levels, above = self.levels(column), dict(zip(listed, lines.parents, strict=True))
         others = upper_codes(above)
         if column not in levels[1:] or column != levels[-1] or not others:
             return None
