@@ -76,8 +76,10 @@ def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it
     before = (office / "release-2025" / "release.json").read_bytes()
     edit(office, ("people_2025.csv", "people_2026.csv"))
     planned = ilba.plan()
-    assert any("not the records that were published as wave '2025'" in note for note in planned.notes)
+    assert not planned.is_possible
+    assert ["not the records that were published as wave '2025'" in reason for reason in planned.refused] == [True]
     assert "Next: a new wave under [population], or for a correction: ilba publish --correction" in str(planned)
+    assert "REFUSED    these are not the records" in run("plan", cwd=office, code=1).stdout
     with pytest.raises(ilba.Conflict, match="needs a new wave"):
         ilba.publish()
     assert "To correct that wave: ilba publish --correction" in run("publish", cwd=office, code=2).stderr

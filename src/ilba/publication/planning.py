@@ -172,8 +172,10 @@ class Plan:
             lines.append(
                 f"  Provable small counts are a share of the counts of 1 to {self.mask_thr - 1} in all tables."
             )
-        wave = "a new wave under [population], or for a correction: " if self.typed.endswith(_CORRECTION) else ""
-        following = f"Next: {wave}ilba publish{self.typed}" if self.is_possible else "It cannot be published."
+        is_other = self.typed.endswith(_CORRECTION)  # one reason against it, and a correction answers that one
+        wave = "a new wave under [population], or for a correction: " if is_other else ""
+        is_next = len(self.refused) == is_other
+        following = f"Next: {wave}ilba publish{self.typed}" if is_next else "It cannot be published."
         lines.append(f"Nothing was written. {following}")
         return "\n".join(lines)
 
@@ -220,6 +222,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     wanted = prepared.wanted
     refused, said, is_other, kept, unlike = _ledger(prepared, finest, is_own)
     how = prepared.how
+    refused += [_other_data(prepared)] if is_other else []
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
@@ -259,8 +262,6 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         notes.append(
             f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
         )
-    if is_other:
-        notes.append(_other_data(prepared))
     name = prepared.by.name if prepared.by else prepared.said.method
     if name != "controlled" and not prepared.said.accept_risk:
         refused += [
