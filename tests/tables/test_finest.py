@@ -443,3 +443,15 @@ def test_a_table_is_named_by_its_levels_and_keys(made):
         assert asked.by_name == levels
         assert design.at(asked.levels, keys) == design.select(levels, [key for key in design.keys if key in keys])
     assert set(design.finest.columns) == set(design.columns)
+
+
+def test_codes_that_only_the_code_list_has_under_another_parent_do_not_blame_the_data(secret):
+    people = pl.DataFrame({"county": ["001"] * 9 + ["002"] * 9, "town": ["a"] * 9 + ["b"] * 9})
+    labels = pl.DataFrame(
+        {"variable": ["county"] * 2 + ["town"] * 2, "code": ["1", "2", "a", "b"], "parent": [None, None, "1", "2"]}
+    )
+    with pytest.warns(ilba.Notice) as told:
+        ilba.build(people, ["county", "town"], [], secret=secret, labels=labels)
+    (text,) = [str(one.message) for one in told]
+    assert text.startswith("the code list has 2 codes of 'town' under other parents than the data")
+    assert text.endswith("correct the code list.")

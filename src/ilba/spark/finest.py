@@ -108,7 +108,7 @@ class SparkFinestTable(AnyFinestTable):
         finest._made = made
         finest._unsaved_secret = None if secret else chosen
         finest._source = source
-        tell_recurring(codes)
+        tell_recurring(codes, (lambda: [np.flatnonzero(one) for one in records.weights]) if labels.height else None)
         return finest
 
     @classmethod

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from ilba.cells.codes import CellIndex, CodeLists
+from ilba.cells.codes import CellIndex, CodeList, CodeLists
 from ilba.cells.lookup import nodes_of
 from ilba.data.codelists import no_code_list
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
@@ -177,7 +177,7 @@ class FinestTable(AnyFinestTable):
         about = store.About(counted.codes, given, chosen.fingerprint, origins=origins, record_keys=counted.record_keys)
         finest = cls(about, counted.words, counted.count, masked, None if keys is None else keys % KEY_RANGE)
         finest.remember_secret(chosen, unsaved=secret is None)
-        tell_recurring(counted.codes)
+        tell_recurring(counted.codes, finest.occurring if given.height else None)
         return finest
 
     @classmethod
@@ -890,15 +890,27 @@ class FinestTable(AnyFinestTable):
         return len(self._count)
 
 
-def tell_recurring(codes: CodeLists) -> None:
-    """Give a notice of codes under different parents."""
-    for listed in codes.lists:
-        for column, recurring in listed.recurring().items():
-            notice(
-                f"{column!r} has {some(recurring, 'code')} under different parents. "
-                f"Each is taken as an area of its own, known by its whole path. If each should have one parent, "
-                f"correct the data, or make the parents from a code list (recode)."
-            )
+def tell_recurring(codes: CodeLists, occurring: Callable[[], list[IntArray]] | None = None) -> None:
+    """Give a notice of codes under different parents. `occurring` gives the labels of the data beside a code list."""
+    every = [listed.recurring() for listed in codes.lists]
+    if not any(every):
+        return
+    used = occurring() if occurring else [np.arange(len(listed)) for listed in codes.lists]
+    for listed, found, here in zip(codes.lists, every, used, strict=True):
+        in_data = CodeList(listed.labels[here]).recurring()
+        for column, recurring in found.items():
+            own, declared = in_data.get(column, 0), recurring - in_data.get(column, 0)
+            taken = "Each is taken as an area of its own, known by its whole path. If each should have one parent,"
+            if own:
+                notice(
+                    f"{column!r} has {some(own, 'code')} under different parents. {taken} "
+                    f"correct the data, or make the parents from a code list (recode)."
+                )
+            if declared:
+                notice(
+                    f"the code list has {some(declared, 'code')} of {column!r} under other parents than the data, or "
+                    f"under several. {taken} correct the code list."
+                )
 
 
 def _used(codes: CodeLists, pieces: Iterable[Sequence[IntArray]]) -> list[IntArray]:
