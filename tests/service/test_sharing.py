@@ -99,6 +99,18 @@ def test_a_rank_that_several_places_have_is_said_to_be_shared(tmp_path, secret):
     assert [row[-1] for row in rows(pages["a"], 0)] == ["2 =", "2 ="]
 
 
+def test_places_without_people_are_not_counted_among_those_that_have_a_rank(tmp_path, secret):
+    people = pl.DataFrame({"town": ["a"] * 20 + ["b"] * 30, "sex": ["f", "m"] * 25})
+    labels = pl.DataFrame({"variable": ["town"] * 3, "code": ["a", "b", "empty"]})
+    finest = ilba.build(people, ["town"], ["sex"], secret=secret, labels=labels)
+    finest.release(tmp_path / "towns", title="Towns", labels=labels, ledger=False)
+    with serving(tmp_path / "towns") as server, httpx.Client(base_url=server.address, **PLAIN) as web:
+        page = web.get("/place/towns/town/a?lang=en").text
+        empty = web.get("/place/towns/town/empty?lang=en").text
+    assert ">Rank of 2</th>" in page
+    assert {row[-1] for row in rows(empty, 0)} == {"–"}
+
+
 def test_two_places_stand_side_by_side_by_code_or_by_name(web):
     for wanted in ("0102", " 0102 "):
         page = web.get("/place/people/town/0101", params={"with": wanted, "lang": "en"}).text

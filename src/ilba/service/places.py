@@ -113,6 +113,8 @@ class PlaceFacts:
     count: int | None
     rank: Rank | None
     areas: int
+    peopled: int
+    """the areas with people: those that have shares, and a rank by them"""
     rank_inside: Rank | None
     areas_inside: int
     share_above: float | None
@@ -226,6 +228,7 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -
         count=int(everybody[at]) if everybody is not None else None,
         rank=_rank(everybody, at, stated),
         areas=len(stated),
+        peopled=len(stated) if everybody is None else int((everybody[stated] > 0).sum()),
         rank_inside=_rank(everybody, at, inside) if inside else None,
         areas_inside=len(inside),
         share_above=_share(everybody, at, _parent_count(counts, place)),

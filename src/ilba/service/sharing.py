@@ -384,7 +384,7 @@ class Pages:
             "problem": "",
             "sides": sides,
             "compared": _compared(known, write) if len(known) > 1 else [],
-            "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
+            "rank_head": said["place_rank_head"].format(all=write.number(first.peopled)),
             "others": [place.areas.labels[at] for at in place.areas.stated[:_MOST_OTHERS]],
             "explained": f"/?lang={lang}#{urlencode({'release': served.id, 'about': 1})}",
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
