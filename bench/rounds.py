@@ -2,6 +2,7 @@
 
     python bench/rounds.py                     1,000 areas
     python bench/rounds.py --areas 10,100      other numbers of areas
+    python bench/rounds.py --areas 1 --cities 50   areas as large as 50 cities
     python bench/rounds.py --errors-to 250     choose masks for up to this many areas; for more, only plan
 
 Two things are printed for each number of areas. *Errors* are real: the package chooses the masks of a population with
@@ -31,14 +32,15 @@ BYTES = 8 + 8 + 4
 """a name, an error, and in how many tables it stands"""
 
 
-def planned(areas: int, pace: float, overhead: float) -> str:
-    """What the rounds of so many cities cost."""
+def planned(areas: int, cities: int, pace: float, overhead: float) -> str:
+    """What the rounds of so many areas cost, each as large as some cities."""
+    sizes = CITY * cities
     none = np.zeros(0, dtype=np.int32)
-    whole = Carried((0, 0), none, far=areas * len(CITY) > plan.FAR)
+    whole = Carried((0, 0), none, far=areas * len(sizes) > plan.FAR)
     blocks = [
-        MaskBlock(area * len(CITY) + part, 0, 0, size, (), (whole, Carried((1, area), none, far=False)), (1, area))
+        MaskBlock(area * len(sizes) + part, 0, 0, size, (), (whole, Carried((1, area), none, far=False)), (1, area))
         for area in range(areas)
-        for part, size in enumerate(CITY)
+        for part, size in enumerate(sizes)
     ]
     turns = list(rounds(blocks))
     wide = max(map(len, turns))
@@ -79,13 +81,14 @@ def chosen(areas: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", default="1000")
+    parser.add_argument("--cities", type=int, default=1, help="cities of a million people in an area, for the cost")
     parser.add_argument("--pace", type=float, default=31.0, help="seconds per million small cells")
     parser.add_argument("--overhead", type=float, default=3.0, help="seconds of a round besides its blocks")
     parser.add_argument("--errors-to", type=int, default=1000)
     asked = parser.parse_args()
     numbers = [int(areas) for areas in asked.areas.split(",")]
     for areas in numbers:
-        print("cost  ", planned(areas, asked.pace, asked.overhead), flush=True)
+        print("cost  ", planned(areas, asked.cities, asked.pace, asked.overhead), flush=True)
     plan.BLOCK = 40
     for areas in numbers:
         if areas <= asked.errors_to:

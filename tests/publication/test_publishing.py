@@ -265,7 +265,7 @@ def test_the_time_of_a_plan_includes_exports_reports_and_the_decision_page(tmp_p
 def test_a_plan_says_that_loops_are_compiled_first_unless_they_are(tmp_path, monkeypatch):
     pl.DataFrame({"town": ["a", "b"] * 60, "sex": ["f", "m", "m"] * 40}).write_csv(tmp_path / "p.csv")
     quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
-    told = "s, the first time on this machine up to a minute more, because loops are compiled"
+    told = "s in this process, the first time on this machine up to a minute more, because loops are compiled"
     monkeypatch.setattr(planning, "is_compiled", lambda _: False)
     assert told not in str(quietly(ilba.plan, tmp_path))  # comparing has compiled them
     monkeypatch.setattr(planning, "LIMIT", 0)

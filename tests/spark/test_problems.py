@@ -1,11 +1,12 @@
-"""Errors of Spark become sentences, and empty files are found, without a Spark."""
+"""Errors of Spark become sentences, and files that Spark passes over are found, without a Spark."""
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 import ilba
-from ilba.spark.problems import refuse_empty, telling
+from ilba.spark.problems import refuse_empty, refuse_unlike, telling
 
 READ = "An error occurred while calling o9.x.\n: SparkException: awaitResult\n\tat a.b\nCaused by: SparkException: "
 FAILED = "[FAILED_READ_FILE.{}] Encountered error while reading file file:///lake/r=1/p%201.parquet. {}SQLSTATE: KD001"
@@ -85,3 +86,26 @@ def test_only_a_data_file_of_no_bytes_is_refused(tmp_path):
     refuse_empty(["s3a://bucket/empty.parquet"])
     with pytest.raises(ilba.InputError, match=r"'/.*/empty é\.parquet' cannot be read: a file of 0 bytes is damaged"):
         refuse_empty([(tmp_path / name).as_uri() for name in names])
+
+
+def test_only_parts_with_other_columns_are_unlike(tmp_path):
+    people = pl.DataFrame({"town": ["a"], "age": [1]})
+    parts = {
+        "plain.parquet": people,
+        "order.parquet": people.select("age", "town"),
+        "case.parquet": people.rename({"age": "Age"}),
+        "wider.parquet": people.cast({"age": pl.Int32}),
+        "town=a é/p.parquet": people.drop("town"),
+    }
+    (tmp_path / "town=a é").mkdir()
+    for name, part in parts.items():
+        part.write_parquet(tmp_path / name)
+    (tmp_path / "damaged.parquet").write_bytes(b"x")
+    alike = [(tmp_path / name).as_uri() for name in parts if "/" not in name]
+    refuse_unlike([*alike, (tmp_path / "damaged.parquet").as_uri(), "file:/gone.parquet", "s3a://b/p.parquet"], "'p'")
+    folders = [(tmp_path / name).as_uri() for name in ("town=a é/p.parquet", "town=b/p.parquet")]
+    (tmp_path / "town=b").mkdir()
+    people.write_parquet(tmp_path / "town=b" / "p.parquet")
+    refuse_unlike(folders, "'p'")
+    with pytest.raises(ilba.InputError, match=r"^'p' has parts with different columns or types\. Write all parts with"):
+        refuse_unlike([*alike, folders[0]], "'p'")

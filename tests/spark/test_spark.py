@@ -924,8 +924,10 @@ def test_codes_in_the_names_of_folders_stay_text_on_spark(spark, tmp_path):
 
 def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_path):
     for name in ("register", "register.csv", "register.orc"):
-        with pytest.raises(ilba.InputError, match=r"no file or folder '.*register.*use Python: ilba.build\(spark"):
+        with pytest.raises(ilba.InputError, match=r"no file or folder '/.*register\S*'\.$"):
             engine.read(spark, str(tmp_path / name))
+    with pytest.raises(ilba.InputError, match=r"no file or folder 'db\.people'.*use Python: ilba.build\(spark"):
+        engine.read(spark, "db.people")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ilba.InputError, match=r"Spark cannot read '.*empty': \[UNABLE_TO_INFER_SCHEMA\]"):
         engine.read(spark, str(tmp_path / "empty"))
@@ -977,6 +979,42 @@ def test_a_parquet_file_of_no_bytes_is_refused_on_spark_and_so_is_a_damaged_one(
         ilba.InputError, match=r"could not read '/.*Ü 3/p\.parquet': it has disappeared .* Run it again"
     ):
         ilba.build(frame, ["region", "town"], [], secret=SECRET)
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv"])
+def test_parts_with_different_columns_are_refused_on_spark(spark, tmp_path, kind, lacking):
+    from pyarrow import orc
+
+    lake = tmp_path / f"lake.{kind}"
+    lake.mkdir()
+    for number in range(2):
+        people = pl.DataFrame({"town": ["01", "02"] * 9, "sex": ["f", "m"] * 9, "job": ["a", "b"] * 9})
+        people = people.drop("sex") if number == lacking else people
+        if kind == "orc":
+            orc.write_table(people.to_arrow(compat_level=pl.CompatLevel.oldest()), lake / f"{number}.orc")
+        else:
+            getattr(people, f"write_{kind}")(lake / f"{number}.{kind}")
+    says = (
+        r"its columns are not those of the other parts"
+        if kind == "csv"
+        else r"lake\.\S+' has parts with different columns"
+    )
+    for place in (str(lake), f"{lake}/*.{kind}", f"file://{lake}"):
+        with pytest.raises(ilba.InputError, match=says):
+            ilba.build(engine.read(spark, place), ["town"], ["job"], secret=SECRET)
+
+
+def test_csv_parts_with_columns_in_another_order_are_refused_on_spark_and_nameless_ones_are_read(spark, tmp_path):
+    for name, heads in {"moved": ["a,b", "b,a"], "same": ["a,b", "A,b"], "nameless": ["a,b,,", "a,b,,"]}.items():
+        (tmp_path / f"{name}.csv").mkdir()
+        for number, head in enumerate(heads):
+            (tmp_path / f"{name}.csv" / f"{number}.csv").write_text(f"{head}\n1,2{',,' * (name == 'nameless')}\n")
+    with pytest.raises(ilba.InputError, match=r"^Spark could not read '/.*/\d\.csv': its columns are not those of the"):
+        ilba.build(engine.read(spark, tmp_path / "moved.csv"), ["a"], ["b"], secret=SECRET)
+    for name in ("same", "nameless"):
+        finest = ilba.build(engine.read(spark, tmp_path / f"{name}.csv"), ["a"], ["b"], secret=SECRET)
+        assert finest.collect().frame.select("a", "b", "N").rows() == [("1", "2", 2)]
 
 
 def test_spark_and_memory_leave_out_the_same_unfinished_writes(spark, tmp_path):

@@ -344,6 +344,11 @@ def missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
     return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
 
 
+def unlike_parts(said: str) -> str:
+    """The error for a source whose parts differ."""
+    return f"{said} has parts with different columns or types. Write all parts with the same columns and types."
+
+
 def told(read: Callable[[], T], said: str) -> T:
     """Run a query. If the source cannot be read, the error names it and the reason, but shows no records."""
     try:
@@ -359,9 +364,7 @@ def told(read: Callable[[], T], said: str) -> T:
     except pl.exceptions.NoDataError as problem:
         raise InputError(f"{said} is empty.") from problem
     except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
-        raise InputError(
-            f"{said} has parts with different columns or types. Write all parts with the same columns and types."
-        ) from problem
+        raise InputError(unlike_parts(said)) from problem
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
         if "utf" in str(problem).lower():
             raise InputError(not_utf8(said.strip("'"))) from problem

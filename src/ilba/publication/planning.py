@@ -138,12 +138,13 @@ class Plan:
     def _lines(self) -> list[tuple[str, str]]:
         K = self.mask_thr
         left = f", {few_text(self.left_out, K)} left out because a value is missing" if self.left_out else ""
+        compiles = _COMPILES if self.compiles else ""
         lines = [
             ("records", f"{self.records:,}{left}"),
             ("cells", f"{self.cells:,} of the finest table"),
             ("tables", f"{len(self.tables)}: {listing(map(shown_name, self.tables), 4)}"),
             ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
-            ("time", f"publishing takes about {max(self.seconds, 1):.0f} s{_COMPILES if self.compiles else ''}"),
+            ("time", f"publishing takes about {max(self.seconds, 1):.0f} s in this process{compiles}"),
             ("method", ", ".join([self.method, f"K={K}", *(f"{name}={value}" for name, value in self.how.items())])),
             ("ledger", self.ledger),
         ]

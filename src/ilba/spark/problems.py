@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from ilba.data.reading import unlike_parts
 from ilba.errors import IlbaError, InputError, SecretError, listing
 
 CHANGED = "the data changed while it was counted: a label is new. Count it again."
@@ -28,6 +31,8 @@ _REASONS = {
     r"FILE_NOT_EXIST|FileNotFoundException": "it has disappeared since Spark listed the files. Run it again.",
     r"SocketTimeout|ConnectException|UnknownHostException": "the connection to it failed. Run it again.",
     r"DATA_TYPE_MISMATCH": "a column has another type there. Write all parts with the same columns and types.",
+    r"CSV header": "its columns are not those of the other parts, or two have one name. Write all parts with the same "
+    "columns.",
 }
 _ENDED = (
     "Python worker exited unexpectedly",
@@ -80,13 +85,45 @@ def _sentence(text: str, then: str) -> IlbaError | None:
 def refuse_empty(files: list[str]) -> None:
     """Refuse parquet and orc files without a byte among the files of a frame. Spark would leave them out."""
     empty = []
+    for path in _on_disk(files):
+        with contextlib.suppress(OSError):  # the workers have other disks
+            if os.stat(path).st_size == 0:  # noqa: PTH116 - there can be many
+                empty.append(path)
+    _refuse(empty)
+
+
+def refuse_unlike(files: list[str], said: str) -> None:
+    """Refuse parts with different columns. Spark would fill a column with missing values, or leave it out.
+
+    The parts must be of one folder or pattern: the files of a join have different columns, too. Only their footers are
+    read.
+    """
+    paths = list(_on_disk(files))
+    with ThreadPoolExecutor() as pool:
+        found = {names for names in pool.map(_names, paths) if names is not None}
+    if len(found) > 1:
+        raise InputError(unlike_parts(said))
+
+
+def _names(path: str) -> frozenset[str] | None:
+    """The columns of a file without those in the names of its folders; None if it cannot be read here."""
+    try:
+        if path.lower().endswith(".orc"):
+            names = importlib.import_module("pyarrow.orc").ORCFile(path).schema.names
+        else:
+            names = importlib.import_module("pyarrow.parquet").read_schema(path).names
+    except (OSError, ValueError):  # damaged, or on the disks of the workers: Spark tells
+        return None
+    folders = {part.partition("=")[0].casefold() for part in path.split("/") if "=" in part}
+    return frozenset(map(str.casefold, names)) - folders  # for Spark, Age and age are one column
+
+
+def _on_disk(files: list[str]) -> Iterator[str]:
+    """The parquet and orc files of a frame that may be on the driver's disks."""
     for file in files:
         parts = urlsplit(file)
         if parts.scheme in ("", "file") and parts.path.lower().endswith((".parquet", ".pq", ".orc")):
-            with contextlib.suppress(OSError):  # the workers have other disks
-                if os.stat(path := unquote(parts.path)).st_size == 0:  # noqa: PTH116 - there can be many
-                    empty.append(path)
-    _refuse(empty)
+            yield unquote(parts.path)
 
 
 def refuse_empty_at(spark: Any, url: str, files: list[str]) -> None:

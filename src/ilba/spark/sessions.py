@@ -24,7 +24,7 @@ from typing import Any
 from ilba.data.reading import Reading
 from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
-from ilba.spark.problems import refuse_empty_at, telling
+from ilba.spark.problems import refuse_empty_at, refuse_unlike, telling
 
 _JAVA = 17
 _CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "us-ascii")
@@ -197,7 +197,8 @@ def read(
     Raises
     ------
     InputError
-        Spark finds no such files, `schema` is given for a file that already has types, or names an unknown type.
+        Spark finds no such files, parts have different columns (seen on the driver's disks, and in csv files), `schema`
+        is given for a file that already has types, or names an unknown type.
     """
     text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
@@ -214,6 +215,10 @@ def read(
         options = {"encoding": _charset(how.encoding), "sep": separator}
         csv_options = {"header": True, "inferSchema": False, "escape": '"', "multiLine": True, **options}
         frame = _found(lambda: spark.read.csv(place(text), **csv_options), text)
+        nameless = any(re.fullmatch(r"_c[0-9]+", name) for name in frame.columns)
+        if not nameless and len(frame.inputFiles()) > 1:
+            # The first line of each part is compared. By default Spark passes over all but one of them.
+            frame = spark.read.csv(place(text), enforceSchema=False, **csv_options)
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
@@ -230,8 +235,10 @@ def read(
     finally:
         spark.conf.set(inferring, before)
     frame = spark.read.format(kind).schema(columns).load(place(text))
+    files = frame.inputFiles()
     if "://" in text:
-        refuse_empty_at(spark, text, frame.inputFiles())
+        refuse_empty_at(spark, text, files)
+    refuse_unlike(files, repr(text))
     return frame
 
 
@@ -244,10 +251,12 @@ def _found(scan: Callable[[], Any], text: str) -> Any:
             frame.columns  # noqa: B018 - Connect looks at the files only when it is asked
     except problems.AnalysisException as problem:
         if problem.getCondition() == "PATH_NOT_FOUND":
-            raise InputError(
-                f"Spark finds no file or folder {text!r}. For a table of a catalogue use Python: "
-                f"ilba.build(spark.table({text!r}), ...)."
-            ) from None
+            table = (
+                ""
+                if "/" in text
+                else (f" For a table of a catalogue use Python: ilba.build(spark.table({text!r}), ...).")
+            )
+            raise InputError(f"Spark finds no file or folder {text!r}.{table}") from None
         raise InputError(f"Spark cannot read {text!r}: {_first_line(problem)}") from None
     return frame
 
