@@ -29,6 +29,7 @@ from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
 from ilba.attack.posterior import beliefs, prior, sampled_areas
 from ilba.design.tables import wanted_tables
 from ilba.methods.lab import method_of
+from ilba.output import korean
 from support.people import HKEY, KEY, population
 from support.stores import toy
 
@@ -370,10 +371,26 @@ def test_controlled_masks_show_the_lottery_over_secrets(town):
         coarse.append(next(_level_by_level(published, 6))[2] / small)
     (note,) = (note for note in report.notes if "other secrets" in note)
     assert f"with 2 other secrets between {min(shares):.1%} and {max(shares):.1%} of the small cells" in note
+    assert "would be proven, relying on errors of at most 6; from" in note
+    assert "relying on" not in korean.said(note, "ko")
     assert f"from the coarsest tables alone {min(coarse):.1%} to {max(coarse):.1%}" in note
     assert coarse != shares
     # The masks of the first secret do not keep to a bound of 5.
     assert any("with 1 other secrets" in note for note in ilba.risk(controlled, Insider(secrets=2), bound=5).notes)
+
+
+def test_another_secret_is_measured_with_the_given_bound_where_the_own_masks_reach_more(town):
+    own, other = (ilba.Secret.from_text("ilba-secret-1:" + text * 32) for text in ("11", "22"))
+    reaching, held = (town.with_threshold(5, one).controlled(secret=one) for one in (own, other))
+    assert (reaching.control.reached, held.control.reached) == (6, 5)
+    report = ilba.risk(reaching, Insider(secrets=2), bound=5)
+    assert report.row("insider")["bound"] == 6
+    view = AttackerView(PublishedTables.of(held, "controlled"), Brought(bound=5))
+    (row,) = report.detail.filter(what="with another secret, 2 of 2").rows(named=True)
+    assert row["proven"] == int(everything_but_one(view).proven(5).sum())
+    (note,) = (note for note in report.notes if "other secrets" in note)
+    assert "with 1 other secrets" in note
+    assert "relying on errors of at most 5" in note
 
 
 @pytest.mark.parametrize(("low", "bound", "proven"), [(2, 7, 1), (4, 13, 1), (5, None, 0)])

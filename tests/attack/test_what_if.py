@@ -178,10 +178,32 @@ def test_risk_and_audit_of_a_store_measure_the_masks_that_were_published(people,
 
 def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secret():
     row = {"K": 5, "mean_loss": 1.4, "max_loss": 7, "provable": 0.0, "safe": True, "insider": 0.331}
-    joint, other = sentences(pl.DataFrame([row | {"method": "controlled"}, row | {"method": "sca-sums"}]))
-    assert joint.endswith("relies on a bound proves, by this secret, 33.1%.")
+    ways = [("controlled", 7), ("sca-sums", None), ("controlled", 13), ("controlled", None)]
+    told = sentences(pl.DataFrame([row | {"method": method, "insider_bound": bound} for method, bound in ways]))
+    joint, other, wider, none = told
+    assert joint.endswith("relies on errors of at most 7 proves, by this secret, 33.1%.")
+    assert "relies on errors of at most 13 (the usual bound does not hold) proves" in wider
+    assert "relies on no bound proves" in none
     assert "Of the finest cells with 1 to 4 an insider" in joint
     assert "secret" not in other
+
+
+def test_choose_k_shows_the_bound_on_which_the_insider_of_a_row_relies(people, secret, tmp_path):
+    store, key, page = (str(tmp_path / name) for name in ("s.parquet", "k", "c.html"))
+    secret.to_file(key)
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    finest.save(store)
+    relied = ilba.risk(finest.controlled(secret=secret), Insider(secrets=0)).row("insider")["bound"]
+    words = ["choose-k", store, "--secret", key, "--mask-thr", "5", "--attacker", "insider", "--out", page]
+    told = CliRunner().invoke(commands, words, catch_exceptions=False).output
+    (line,) = (line for line in told.splitlines() if line.startswith("insider bound"))
+    assert line.split()[2:] == ["-", str(relied)]
+    assert '<th scope="col">insider bound</th>' in Path(page).read_text("utf-8")
+    rows = what_if(finest, ["ilba", "controlled"], [5], attackers="insider", secret=secret)
+    assert rows["insider_bound"].to_list() == [None, relied]
+    assert "insider_bound" not in str(ilba.charts.attackers(rows).to_dict())
+    bare = CliRunner().invoke(commands, [*words, "--method", "ilba"], catch_exceptions=False).output
+    assert not any(line.startswith("insider bound") for line in bare.splitlines())
 
 
 def test_the_bound_of_an_insider_is_told_in_the_same_words_everywhere(people, secret, tmp_path):

@@ -219,6 +219,12 @@ def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secr
     text = decision.write(tmp_path / "d.html", lang, published, **facts).read_text("utf-8")
     assert text.count(remark) == 1
     assert remark in text.split(decision.WORDS[lang]["attackers"]["insider"])[1].split("</tr>")[0]
+    wide = decision.WORDS[lang]["relies_wide"].format(bound=13)
+    for proven, bound in ((0.2, 7), (0.2, 13), (0.0, 13)):
+        facts["measured"] = [{**one, "proven": proven, "bound": bound} for one in measured]
+        text = decision.write(tmp_path / "d.html", lang, published, **facts).read_text("utf-8")
+        assert text.count(wide) == (bound == 13)
+    facts["measured"] = measured
     other = finest.release(tmp_path / "out", "ilba", max_keys=1, ledger=False, accept_risk=True)
     assert remark not in decision.write(tmp_path / "d.html", lang, other, **facts).read_text("utf-8")
 

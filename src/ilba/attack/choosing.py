@@ -94,7 +94,8 @@ def what_if(
         small cells that are correctly believed small with probability above .95, and `outsider_right`, how often such a
         belief is right; `neighbour` and `insider`, the share of small cells that are proven; the same for a register,
         by its name; `groups`, the number of groups that are shown with one value. Shares run from 0 to 1, and are
-        missing where an attacker cannot be measured.
+        missing where an attacker cannot be measured. `insider_bound` is the bound on errors on which an insider relies:
+        the larger it is, the less is proven, and without one nothing on controlled sums.
         Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows. Confidential.
 
     Raises
@@ -144,7 +145,8 @@ def what_if(
             row |= _figures(found, named)
         rows.append(row)
         tell(ProgressStep("comparing", done, len(steps)))
-    return pl.DataFrame(rows, schema_overrides={"bound": pl.Int64, "small": pl.Int64}, infer_schema_length=None)
+    whole = [name for name in ("bound", "small", "insider_bound") if any(name in row for row in rows)]
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(whole, pl.Int64), infer_schema_length=None)
 
 
 def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:
@@ -169,6 +171,8 @@ def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]
             figures |= {"outsider": row["likely_share"], "outsider_right": row["likely_right"]}
         else:
             figures[name] = share("proven")
+        if isinstance(one, Insider):
+            figures["insider_bound"] = row["bound"]
     return figures
 
 

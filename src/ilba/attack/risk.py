@@ -211,6 +211,7 @@ class _Work:
         self._believed: Believed | None = None
         self.true = TrueCells.of(self.published)
         self.small = self.true.small
+        self.given = self.bound
         stated = self._stated()
         if stated is not None and (reached := named.largest_error(self.published)) > stated:
             self.notes.append(
@@ -619,7 +620,7 @@ class _Work:
 
     def _bound_held(self, published: PublishedTables) -> int | None:
         """The bound on which an insider relies: the first that holds; a given one leaves no other."""
-        bounds = self._public_bounds(published) if self.bound is None else (self.bound,)
+        bounds = self._public_bounds(published) if self.given is None else (self.given,)
         return next((bound for bound in bounds if named.errors_within(published, bound)), None)
 
     @cached_property
@@ -646,7 +647,7 @@ class _Work:
             return
         if not one.secrets or self._keeps_masks:
             return
-        shares, coarse = [], []
+        shares, coarse, relied = [], [], set[int]()
         tables = _selections(self.published)
         planned = self.store.chosen.tables if self.store.chosen else "all"
         chosen_for = planned_tables(self.published.design, planned, tables)
@@ -658,6 +659,7 @@ class _Work:
             bound = self._bound_held(other)
             if bound is None:
                 continue
+            relied.add(bound)
             if one.unknown is not None:
                 proven = self._lacking(other, bound, one.unknown).insight.proven(self.published.K)
                 shares.append(float(proven.mean()) if len(proven) else 0.0)
@@ -672,10 +674,12 @@ class _Work:
                  "small": self.small, "proven": round(shares[-1] * self.small), "exactly": None}
             )  # fmt: skip
         if shares:
+            bounds = " or ".join(map(str, sorted(relied)))
             alone = f"; from the coarsest tables alone {min(coarse):.1%} to {max(coarse):.1%}" if coarse else ""
             self.notes.append(
                 f"{one.name}: with {len(shares)} other secrets between {min(shares):.1%} and {max(shares):.1%} of the "
-                f"small cells would be proven{alone}. It depends on which coarse counts happen to lie at the bound."
+                f"small cells would be proven, relying on errors of at most {bounds}{alone}. It depends on which "
+                f"coarse counts happen to lie at the bound."
             )
 
     def _attribute(self) -> None:

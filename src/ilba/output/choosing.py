@@ -12,10 +12,14 @@ from ilba.attack.attackers import KNOWS, RELIES
 from ilba.attack.audit import in_percent
 from ilba.errors import listing
 from ilba.files import writable
+from ilba.methods.controlled.search import declared_bound
 from ilba.output import drawing, loss_charts
 from ilba.output.pages import inline, write
 
-_NUMBERS = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "safe", "groups", "outsider_right")
+_NUMBERS = (
+    "method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "safe", "groups", "outsider_right",
+    "insider_bound",
+)  # fmt: skip
 _KNOWS = {
     "provable": "proof",
     "outsider": "outsider",
@@ -27,10 +31,11 @@ MEANING = (
     "Loss is the absolute difference between masked and true counts. Small is the number of finest cells with a "
     "true count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is "
     "proven in any table, and every count is certified); believed by an outsider with more than .95, rightly; "
-    f"proven by a neighbour, by an insider who lacks one cell, or with a register. {RELIES} Do not choose K by it; "
-    "before a first publication `ilba risk` also measures it for three other secrets. "
-    "Outsider right is how often such a belief is right. Groups are groups of people that are shown with one value "
-    "only. A dash means not measured: for outsider and insider the finest table must be among the tables. Under "
+    f"proven by a neighbour, by an insider who lacks one cell, or with a register. {RELIES} Insider bound is the one "
+    "of the row: the larger it is, the less is proven. Do not choose K by the insider; before a first publication "
+    "`ilba risk` also measures it for three other secrets. Outsider right is how often such a belief is right. Groups "
+    "are groups of people that are shown with one value only. A dash means not measured: for outsider and insider the "
+    "finest table must be among the tables. Under "
     "outsider right it also means that nothing was believed."
 )
 """what the columns mean"""
@@ -42,7 +47,7 @@ _LEARN = {
 
 
 def in_words(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `what_if` for paper and screen: shares in percent, a bound only if one was given.
+    """The rows of `what_if` for paper and screen: shares in percent, a bound only if there is one.
 
     >>> in_words(pl.DataFrame({"method": ["ilba"], "bound": [None], "insider": [0.25]})).rows(named=True)
     [{'method': 'ilba', 'insider %': 25.0}]
@@ -50,6 +55,8 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
     if "bound" in rows.columns:
         no_bound = rows["bound"].is_null().all()
         rows = rows.drop("bound") if no_bound else rows.with_columns(loss_charts.bound_reached())
+    if "insider_bound" in rows.columns and rows["insider_bound"].is_null().all():
+        rows = rows.drop("insider_bound")
     return in_percent(rows, [name for name in rows.columns if name not in _NUMBERS])
 
 
@@ -79,12 +86,22 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    on = "the largest error" if not is_held else "the bound" if bound else "a bound"
+    on = "the largest error" if not is_held else "the bound" if bound else _relied_on(row)
     relies = {"insider": f"an insider who knows all but one and relies on {on} proves, by this secret,"}
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
     learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]
     return f"{text} Of {cells} {', '.join(learnt)}." if learnt else text
+
+
+def _relied_on(row: dict[str, Any]) -> str:
+    """The bound on which an insider relies if none was given."""
+    relied = row.get("insider_bound")
+    if relied is None:
+        return "no bound"
+    return f"errors of at most {relied}" + (
+        " (the usual bound does not hold)" if relied == declared_bound(row["K"]) else ""
+    )
 
 
 def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ilba import __version__
 from ilba.design.tables import wanted_tables
+from ilba.methods.controlled.search import declared_bound
 from ilba.methods.method import Method
 from ilba.output import pages
 from ilba.output.wording import Labels
@@ -82,6 +83,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "also_free": "; without relying on it, rightly guesses {share}; {right} of its guesses are right",
         "no_guess": "; guesses not measured",
         "relies": ", relying on errors of at most {bound}",
+        "relies_wide": ", relying on errors of at most {bound} (the usual bound does not hold, and with a larger one "
+        "less is proven)",
         "relies_none": ", with no bound of errors to rely on",
         "by_secret": " (depends much on this bound and the secret)",
         "bets_none": "can be sure of no count of 1 to {below}",
@@ -180,6 +183,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "also_free": "; 이를 이용하지 않고 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
         "no_guess": "; 추측은 측정하지 않음",
         "relies": "(오차가 {bound} 이하라는 점을 이용)",
+        "relies_wide": "(오차가 {bound} 이하라는 점을 이용. 통상의 한도는 지켜지지 않으며, "
+        "한도가 더 크면 증명되는 것이 적음)",
         "relies_none": "(이용할 오차 한도 없음)",
         "by_secret": " (한도와 비밀 키에 따라 이 비율이 크게 다름)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
@@ -360,7 +365,9 @@ def _against(
         named = [_named(labels, release, table) for table in one["tables"]]
         who = says["attackers"][one["attacker"]].format(tables=", ".join(named))
         by_bound = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
-        rows.append((who, *_learnt({**says, "unit": unit}, one, K, by_bound)))
+        is_wide = by_bound and "bound" not in release.manifest and one["bound"] == declared_bound(K)
+        relies = says["relies_wide" if is_wide else "relies"]
+        rows.append((who, *_learnt({**says, "unit": unit, "relies": relies}, one, K, by_bound)))
     if not measured:
         rows.append((says["outside"], says["outside_none"].format(command=command), False))
     return rows

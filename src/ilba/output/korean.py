@@ -172,10 +172,13 @@ WORDS = {
     "smaller.":
         "{}: 이전 공표의 조정값이 유지되므로 오차의 크기에는 제한이 없고, {}가 지켜지는지는 외부의 누구도 모릅니다. 실제로는 지켜지므로 이를 "
         "씁니다. 이 비율은 내부자가 확신할 수 있는 것보다 크며, 한도가 더 크면 더 작아집니다.",
-    "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
-    "counts happen "
-    "to lie at the bound.":
-        "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다. 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
+    "{}: with {} other secrets between {} and {} of the small cells would be proven, relying on errors of at most {}. It "
+    "depends on which coarse counts happen to lie at the bound.":
+        "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다(오차 한도 {} 이용). 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
+    "{}: with {} other secrets between {} and {} of the small cells would be proven, relying on errors of at most {}; from "
+    "the coarsest tables alone {} to {}. It depends on which coarse counts happen to lie at the bound.":
+        "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다(오차 한도 {} 이용). 가장 큰 지역의 표만으로는 {}에서 {}까지입니다. "
+        "어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
     "{}: Not measured: the finest table is not among these tables, or its large counts were allowed to move.":
         "{}: 측정하지 않음. 최세분 표가 이 표들에 없거나, 큰 빈도가 바뀔 수 있었습니다.",
     "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so none of them"

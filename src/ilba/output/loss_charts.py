@@ -239,7 +239,9 @@ def bound_reached() -> pl.Expr:
     return pl.when(pl.col("max_loss") > pl.col("bound")).then(said).otherwise(pl.format("{}", "bound")).alias("bound")
 
 
-_NO_ATTACKER = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
+_NO_ATTACKER = (
+    "method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe", "insider_bound"
+)  # fmt: skip
 _ATTACKER_AXES = {
     "provable": "everybody: small cells that are proven",
     "outsider": "outsider: small cells rightly believed small, P > .95",
