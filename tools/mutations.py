@@ -83,6 +83,7 @@ TESTS = {
     "methods/controlled/plan": ["methods/test_plan.py", *CONTROLLED],
     "methods/controlled/search": CONTROLLED,
     "methods/controlled/sets": CONTROLLED,
+    "publication/codelists": ["publication"],
     "data/recipe": ["data/test_recipe.py", "data/test_microdata.py", DOCSTRINGS],
     "attack/audit": [
         "attack/test_audit.py",

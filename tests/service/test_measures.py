@@ -71,6 +71,16 @@ def test_an_index_is_100_where_an_area_is_like_all_together(client, waves):
     assert "has no areas" in problem(client.get("/tables/2026:all.sex/data", params={"measure": "index"}), 400)
 
 
+@pytest.mark.parametrize(
+    ("table", "of"),
+    [("towns:town.time", None), ("2026:town", None), ("2026:town.sex", ""), ("2026:town.sex", "town,sex")],
+)
+def test_an_index_needs_a_share_inside_each_area(client, table, of):
+    given = {"measure": "index"} if of is None else {"measure": "index", "of": of}
+    said = problem(client.get(f"/tables/{table}/data", params=given), 400)
+    assert "the share of a group inside each area" in said
+
+
 def test_waves_are_one_table_over_time_with_the_change_between_them(client, waves):
     told = asked(client, "towns:town.time")
     assert told["role"] == {"time": ["time"], "geo": ["town"]}

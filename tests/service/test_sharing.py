@@ -149,6 +149,8 @@ def test_somebody_who_follows_an_old_link_reads_a_page_with_a_way_back(web):
     assert MARKUP not in answer.text
     assert '<html lang="fr">' in web.get("/place/a/b/c?lang=fr", headers=asked).text
     problem(web.get("/api/v2/tables/nothing", headers=asked), 404)
+    nothing = web.get("/nothing?lang=en", headers=asked).text
+    assert nothing.split("<body>")[1].count("There is nothing at this address") == 1
 
 
 def test_only_what_is_meant_for_it_stands_in_the_pages_of_others(web):

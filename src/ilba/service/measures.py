@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError, listing, nearest
-from ilba.output.wording import COUNT, MEASURES, Measure
+from ilba.output.wording import COUNT, MASKING, MEASURES, Measure
 from ilba.service.asked import split, variable
 from ilba.service.catalog import Catalog
 from ilba.service.folder import TableEntry
@@ -56,6 +56,11 @@ def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure
             if not areas & set(axes):
                 raise InputError("an index compares areas with all areas together, and this table has no areas.")
             rest = set(axes) - areas
+            if not areas & set(axes) <= kept or rest <= kept:
+                raise InputError(
+                    "an index compares the share of a group inside each area. So the table needs a variable besides "
+                    "its areas, and of names the areas without it."
+                )
             whole = _projected(catalog, entry, places, rest) / _projected(catalog, entry, places, kept - areas)
             share = 100 * share / whole
         found = share * _FACTORS.get(measure.name, 1.0)
@@ -67,14 +72,27 @@ def bound_of(entry: TableEntry) -> int | None:
 
     The bound is stated for published tables. Sums that the service makes may be further off.
     """
+    return _stated(entry) if entry.is_stored else None
+
+
+def _stated(entry: TableEntry) -> int | None:
     manifest, threshold = entry.release.manifest, int(entry.release.manifest["threshold"])
-    if not entry.is_stored:
-        return None
     if manifest["method"] == "ilba":
         return threshold + threshold // 2
     if manifest["method"] == "cell-key":
         return int(manifest["parameters"]["D"])
     return int(manifest["bound"]) if manifest.get("bound") else None
+
+
+def doubt_of(entry: TableEntry) -> int | None:
+    """The largest difference of two counts that masking alone may make; None if there is no rule.
+
+    It is twice the bound if one is stated. Otherwise, for masks, it is the rule of thumb 3K that the page names.
+    """
+    bound, manifest = _stated(entry), entry.release.manifest
+    if bound is not None:
+        return 2 * bound
+    return 3 * int(manifest["threshold"]) if manifest["method"] in MASKING else None
 
 
 def spans(

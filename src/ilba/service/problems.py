@@ -71,6 +71,8 @@ def _told_on_a_page(request: Request, status: int, title: str, detail: str, head
     lang = next((one for one in names if one in LANGUAGES), LANGUAGES[0])
     said = words(lang)
     heading = said["nothing_here"] if status == 404 else title
+    if detail.rstrip(".") == words(LANGUAGES[0])["nothing_here"]:
+        detail = ""  # the heading says it
     text = rendered("problem.html", {"lang": lang, "heading": heading, "detail": detail, "back": said["to_start"]})
     answered = {"Vary": "Accept, Accept-Language", "Cache-Control": "no-store", **headers}
     return Response(text, status, answered, media_type="text/html")

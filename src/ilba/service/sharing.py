@@ -28,7 +28,7 @@ from ilba.service.asked import UnknownError
 from ilba.service.catalog import Catalog
 from ilba.service.codelists import axis_of
 from ilba.service.folder import ServedRelease, TableEntry
-from ilba.service.measures import bound_of
+from ilba.service.measures import bound_of, doubt_of
 from ilba.service.outlines import Maps
 from ilba.service.rendering import rendered
 from ilba.service.script import bundle
@@ -529,7 +529,9 @@ def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
         found.append(said["place_range"].format(low=low, high=high))
     if len(one.times) > 1:
         (earlier, before), (_, now) = one.times[-2:]
-        found.append(said["place_since"].format(change=write.signed(now - before), time=earlier))
+        doubt = None if entry is None else doubt_of(entry)
+        since = "place_since_doubt" if doubt is not None and 0 < abs(now - before) <= doubt else "place_since"
+        found.append(said[since].format(change=write.signed(now - before), time=earlier))
     if one.rank is not None and one.areas > 1:
         found.append(_ranked(one.rank, said["place_rank"], write, all=write.number(one.areas)))
     if one.above and one.rank_inside is not None and 1 < one.areas_inside < one.areas:

@@ -86,13 +86,50 @@ def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, 
     assert title(page) == "Female, 66-70: count by District"
 
 
+def test_an_index_is_offered_only_where_there_is_a_share_to_compare(reader):
+    page = reader.visit(link(level_area="LA2", by="", view="map", measure="index"))
+    assert "Index" not in page.locator("#measure").inner_text()
+    assert page.locator("#measure").input_value() == "count", "as every measure that is not there"
+    reader.go(page, link(level_area="LA2", by="gender", view="map", measure="index", pick_gender="2", of=""))
+    assert page.locator("#measure").input_value() == "index"
+    assert page.locator("#of").count() == 0, "of everybody it would be each area's part of all"
+    reader.go(page, link(level_area="LA2", by="gender", view="map", measure="index", pick_gender=""))
+    assert page.locator("#measure").input_value() == "count"
+
+
+def test_the_map_names_the_table_only_where_its_numbers_are_there(reader):
+    same = "The same numbers are in the table."
+    page = reader.visit(link(level_area="LA2", by="age", view="map", pick_age="14"))
+    assert same in page.locator("#map-help").text_content()
+    for state in ({"only_age": "14,15"}, {"pick_age": ""}):
+        reader.go(page, link(level_area="LA2", by="age", view="map", **state))
+        assert same not in page.locator("#map-help").text_content(), state
+
+
+def test_no_line_of_a_title_ends_inside_a_band(reader):
+    page = reader.visit(
+        link(level_area="LA2", by="age", view="map", only_age="14,15"), viewport={"width": 390, "height": 844}
+    )
+    bands = page.locator("#title .band")
+    assert bands.all_inner_texts() == ["66-70", "71-75"]
+    assert bands.evaluate_all("all => all.map((one) => one.getClientRects().length)") == [1, 1]
+
+
+def test_the_first_of_several_times_is_no_number_of_a_change(reader):
+    page = reader.visit(link(level_area="", by="", view="chart", kind="lines", measure="change"))
+    assert page.locator("#summary").inner_text().startswith("2 numbers.")
+
+
 def test_the_files_have_what_is_shown_also_a_sum(reader, waves, tmp_path):
     ages = [14, 15, 16, 17, 18]
     chosen = {"level_area": "LA2", "by": "age", "only_age": ",".join(map(str, ages)), "measure": "percent"}
     page = reader.visit(link(lang="en", view="map", **chosen))
     with page.expect_download() as download:
         page.locator("#get-sum").click()
+    assert download.value.suggested_filename.endswith(".sum.csv"), "the file with the single values has the other name"
     found = pl.read_csv(Path(download.value.path()))
+    assert page.locator("#get-sum").inner_text() == f"CSV, added up as shown · {found.height} numbers"
+    assert "numbers" not in page.locator("#take h3").first.inner_text(), "the files hold different numbers"
     assert found.columns == ["District", "Time", "Age group", "Percent of all persons of each District"]
     old = waves[2].table("LA2.age").filter(pl.col("age").is_in(ages)).group_by("LA2").agg(pl.col("N_masked").sum())
     both = waves[2].table("LA2").join(old, on="LA2", suffix="_old").sort("LA2")

@@ -41,6 +41,34 @@ def test_on_a_phone_a_place_that_was_chosen_is_in_sight(reader):
     assert page.locator("h1").bounding_box()["y"] < 844
 
 
+def test_a_place_that_is_large_on_the_map_leaves_the_map_whole(reader):
+    page = reader.visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+
+    def nearer(share: float) -> float:
+        """How far the map is zoomed in to an area that takes a share of its width and height."""
+        return page.evaluate(
+            """async (share) => {
+                const { AreaCanvas } = await import('/static/canvas.js');
+                const path = (x, side) => { const one = new Path2D(); one.rect(x, 0, side, side); return one; };
+                const area = (x, side) => ({ path: path(x, side), box: [x, 0, x + side, side], centre: [x + side / 2, side / 2], corners: 4 });
+                const host = document.createElement('div');
+                host.style.cssText = 'width: 300px; height: 300px';
+                document.body.append(host);
+                const map = new AreaCanvas(host, { point() {}, open() {}, up() {} });
+                map.place(new Map([['whole', area(0, 1000)], ['one', area(0, 1000 * share)]]), ['whole', 'one'], (code) => code);
+                map.fly('one');
+                const { k } = map.turn;
+                map.close();
+                host.remove();
+                return k;
+            }""",
+            share,
+        )
+
+    assert nearer(0.2) == 1, "a little nearer would only cut it off"
+    assert nearer(0.05) > 3
+
+
 def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
     page = reader.visit(link(level_area="LA2", by="", view="table"))
     name = labels(waves[0], "LA3")["010203"].lower()

@@ -103,7 +103,8 @@ async function view(context, panel) {
   const table = release.find(state.levels, state.keys);
   const variables = release.variables(state.levels, state.keys);
   context.entitle = (text) => {
-    at("title").textContent = text;
+    // No line ends inside a band, such as 71-75.
+    fill(at("title"), text.split(/(\d+[-–]\d+)/).map((part, i) => (i % 2 ? el("span", { class: "band" }, part) : part)));
     document.title = `${text} – ${release.title}`;
   };
   context.entitle(measuring(context).title(variables, []));

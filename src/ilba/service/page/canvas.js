@@ -7,6 +7,7 @@ import { select, zoom, zoomIdentity } from "./vendor/d3.min.js";
 import { around } from "./shapes.js";
 
 const CLOSEST = 40;
+const NEARER = 1.5; // going to an area by less than this would only cut the map off
 const MARGIN = 14;
 const BUTTONS = 52; // pixels on the right that the buttons take
 const STEP = 60; // pixels a key moves the map
@@ -121,7 +122,7 @@ export class AreaCanvas {
     const { box: [left, top, right, bottom], centre } = this.shapes.get(code);
     const [width, height] = this.size;
     const near = Math.min(width / ((right - left) * this.fit.k || 1), height / ((bottom - top) * this.fit.k || 1)) / 5;
-    const k = Math.min(Math.max(near, 1), CLOSEST);
+    const k = near < NEARER ? 1 : Math.min(near, CLOSEST);
     const [x, y] = [centre[0] * this.fit.k + this.fit.x, centre[1] * this.fit.k + this.fit.y];
     // Not beyond the edge of the whole: what is not zoomed in stays where it is.
     const held = (side, at) => Math.min(0, Math.max(side * (1 - k), side / 2 - k * at));

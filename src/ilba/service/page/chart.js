@@ -132,7 +132,7 @@ export async function showChart(place, context) {
   const longest = drawn.filter(({ value }) => value === top);
   const said = { high: first(words, longest.map(({ name }) => name)), highValue: [...new Set(longest.map(({ text }) => text))].join(", ") };
   const all = ordered.length * panelsOf.length * (stacked ? 1 : ones.length);
-  tell([words.count(wanted === "bars" ? "summaryBars" : "summaryPoints", all, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
+  tell([wanted === "bars" ? words.count("summaryBars", all, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
   if (wanted !== "bars") {
     shown = ordered.length;
     const missing = partial();

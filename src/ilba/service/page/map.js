@@ -39,6 +39,7 @@ export async function showMap(place, context) {
   const fixed = picks([mapped.code]);
   const measure = measuring(context, fixed);
   const title = measure.title([mapped], fixed.said);
+  const isInTable = !fixed.summed.length && !fixed.dropped.length; // the table has no total and no sum of values
   entitle(title);
 
   const kind = release.drawing(hierarchy, level, mapped.codes);
@@ -118,7 +119,7 @@ export async function showMap(place, context) {
     ownAreas(context, mapped, () => open),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),
     spoken,
-    el("p", { class: "unseen", id: "map-help" }, say("mapHelp")),
+    el("p", { class: "unseen", id: "map-help" }, [say("mapHelp"), isInTable ? say("mapSame") : ""].filter(Boolean).join(" ")),
   );
 
   open = new AreaCanvas(host, { point, open: enter, up: () => context.up(hierarchy) });

@@ -37,12 +37,14 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
   const options = variables.length <= 8 ? denominators(release, variables, find) : [];
   const keysOf = (list) => list.filter(({ hierarchy }) => !hierarchy);
   const timeOf = variables.filter(({ code }) => code === release.time);
-  const compared = options.filter((kept) => find(keysOf(variables)) && find([...keysOf(kept), ...timeOf]));
-  const hasAreas = variables.some(({ hierarchy }) => hierarchy);
+  // An index compares a share inside each area with that of all areas together, so the denominator has the areas.
+  const areasOf = variables.filter(({ hierarchy }) => hierarchy);
+  const inAreas = options.filter((kept) => areasOf.length && areasOf.every((one) => kept.includes(one)));
+  const compared = inAreas.filter((kept) => find(keysOf(variables)) && find([...keysOf(kept), ...timeOf]));
   const offered = MEASURES.filter(
     (name) =>
       name === "count" ||
-      (name === "change" ? Boolean(timeOf.length) : name === "index" ? hasAreas && compared.length && !summed.length : options.length),
+      (name === "change" ? Boolean(timeOf.length) : name === "index" ? compared.length && !summed.length : options.length),
   );
   const name = offered.includes(state.measure) ? state.measure : "count";
   const divided = name === "percent" || name === "rate" || name === "index";

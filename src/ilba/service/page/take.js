@@ -29,7 +29,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
     return el("li", {}, el("a", attributes, name));
   });
   if (summed.length)
-    files.unshift(el("li", {}, el("button", { type: "button", id: "get-sum", class: "file", onclick: () => hand(written(), `${from.id.replaceAll(":", ".")}.csv`) }, say("sumFile"))));
+    files.unshift(el("li", {}, el("button", { type: "button", id: "get-sum", class: "file", onclick: () => hand(written(), `${from.id.replaceAll(":", ".")}.sum.csv`) }, `${say("sumFile")} · ${words.count("cells", set.cells)}`)));
   const hints = [summed.length ? say("parts") : n < cells ? say("onlyShown") : "", say("csvNotes")];
   place.hidden = false;
   const program = asked("json-stat2");
@@ -44,7 +44,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
       el(
         "div",
         {},
-        el("h3", {}, `${say("downloads")} · ${words.count("cells", n)}`),
+        el("h3", {}, summed.length ? say("downloads") : `${say("downloads")} · ${words.count("cells", n)}`),
         tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(n), most: words.number(most) })) : null,
         el("ul", { class: "files" }, files),
         tooMany ? null : el("p", { class: "hint", id: "files-hint" }, hints.filter(Boolean).join(" ")),
