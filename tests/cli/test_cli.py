@@ -883,7 +883,12 @@ def test_what_was_published_before_the_ledger_is_entered(folder, tmp_path):
     shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
     shutil.copy(folder / "k", tmp_path / "s.secret")
     run("release", "s.parquet", "--out", "old", "--no-ledger", cwd=tmp_path)
-    told = run("ledger", "adopt", "old", "--store", "s.parquet", "--ledger", "new.ledger", cwd=tmp_path)
+    adopt = ["ledger", "adopt", "--store", "s.parquet", "--ledger", "new.ledger"]
+    assert "there is no table" in run(*adopt, "--tables", "nowhere", cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "new.ledger").exists(), "nothing was entered, so there is no empty ledger"
+    told = run(*adopt, "old", cwd=tmp_path)
+    run(*adopt, "--tables", "nowhere", cwd=tmp_path, code=2)
+    assert len(ilba.Ledger(tmp_path / "new.ledger").publications) == 1
     assert "1 publication entered" in told.stdout
     assert "no population was named, so this is 'unnamed-1'" in told.stderr
     run("release", "s.parquet", "--out", "again", "--max-keys", "1", "--ledger", "new.ledger", cwd=tmp_path)

@@ -101,7 +101,7 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
             wrote.format(5) + '"é",TRUE,70,0,0\n"c",TRUE,9,0,0\n',
             r"agg_tb.csv' has labels in 'town' that the store does not have: c\. Nothing was entered\. Give the",
         ),
-        ('"Loss","n","perc"\n"0",1,100\n', "agg_tb.csv' has the columns Loss, n, perc"),
+        ('"Loss","n","perc"\n"0",1,100\n', "agg_tb.csv' is R's file of losses.* Leave it out"),
     ]:
         file.write_text(text, "utf-8")
         with pytest.raises((UnsafeRelease, InputError), match=says):
@@ -141,7 +141,10 @@ def test_what_is_entered_already_is_not_entered_again(agency):
         assert (after.publications, after.tip) == (before.publications, before.tip)
         assert told([entered], after.publications) == "already entered; nothing was added"
     both = ledger_in(agency).adopt([release], store, tables=["all.sex"], **options)
-    assert told(both, after.publications) == "1 publication entered, 1 already entered; the masks are kept from now on"
+    assert (
+        told(both, after.publications)
+        == "1 publication entered, 1 already entered; later publications keep the masks that were entered first"
+    )
     assert [one.tables for one in ledger_in(agency).publications] == [("town.sex",), ("town",), ("all.sex",)]
     with ledger_in(agency).writing() as book:
         book.withdraw(both[0].number)
@@ -190,6 +193,63 @@ def test_sums_of_a_year_that_r_published_are_refused_with_what_to_publish_instea
             women.release(agency / "women", method, **options)
 
 
+YEARS = [("2024", [0, 5, 5, 70, 90]), ("2025", [5, 0, 5, 71, 90])]
+"""the masks of two years by R: of the first two counts, which did not change, it drew others"""
+
+
+def year_of_r(masks, **population):
+    counts = pl.DataFrame({"town": list("abcde"), "sex": "f", "N": [1, 3, 2 if masks[3] == 70 else 4, *masks[3:]]})
+    finest = FinestTable.from_counts(counts.with_columns(N_masked=pl.Series(masks)), ["town"], ["sex"])
+    return finest.declared_as(Population("people", **population))
+
+
+@pytest.mark.long
+def test_years_of_r_with_other_masks_are_entered_with_a_note_and_each_stays_as_it_was_published(agency):
+    secret = Secret.from_file(agency / "agency.secret")
+    options = {"tables": ["town.sex"], "secret": secret}
+    first, second = (year_of_r(masks, wave=wave) for wave, masks in YEARS)
+    ledger_in(agency).adopt([], first, **options)
+    with pytest.warns(ilba.Notice, match=r"^2 small counts had another mask in wave '2024' .*entered first"):
+        ledger_in(agency).adopt([], second, **options)
+    assert [one.other_masks for one in ledger_in(agency).publications] == [False, True]
+    with warnings.catch_warnings(action="error"):
+        ledger_in(agency).adopt([], second, **options)  # entered already
+    for finest, (_, masks) in zip((first, second), YEARS, strict=True):
+        assert finest.published(secret=secret).frame["N_masked"].to_list() == masks
+    again = second.release(agency / "again", "ilba", ["town.sex"], rows="grid", accept_risk=True, secret=secret)
+    assert again.table("town.sex").sort("town")["N_masked"].to_list() == [5, 5, 71, 90]  # R's own rows of the year
+    counts = second.frame.drop("N_masked")
+    rebuilt = FinestTable.from_counts(counts, ["town"], ["sex"], secret=agency / "agency.secret")
+    rebuilt.declared_as(Population("people", "2025"))
+    with pytest.raises(Conflict, match=r"published with other masks\. .*Publish from the store that has them"):
+        rebuilt.release(agency / "rebuilt", "ilba", ["town.sex"], accept_risk=True)
+    later = counts.with_columns(N=pl.Series([1, 3, 4, 72, 90]))
+    later = FinestTable.from_counts(later, ["town"], ["sex"], secret=agency / "agency.secret")
+    later.declared_as(Population("people", "2026"))
+    told = r"^compared with wave '2024', .* prove about 0 .*So may wave '2025', whose masks are not all kept"
+    with (
+        pytest.warns(Advice, match=told),
+        pytest.raises(Conflict, match="or accept the conflict: controlled") as refused,
+    ):
+        later.release(agency / "2026")
+    with warnings.catch_warnings(action="ignore", category=ilba.Notice):
+        later.release(agency / "2026", accept_conflict=refused.value.id)
+    assert later.published().frame["N_masked"].to_list()[:2] == YEARS[0][1][:2], "the masks that were entered first"
+
+
+@pytest.mark.parametrize("population", [{}, {"wave": "x"}])
+def test_other_masks_by_r_for_one_wave_are_a_conflict_also_where_no_wave_is_named(agency, population):
+    options = {"tables": ["town.sex"], "secret": Secret.from_file(agency / "agency.secret")}
+    first, second = (year_of_r(masks, **population) for _, masks in YEARS)
+    ledger_in(agency).adopt([], first, **options)
+    with (
+        pytest.warns(Advice, match="would prove about 2 small counts"),
+        pytest.raises(Conflict, match=r"other masks for the same wave\. .*name it: wave= \(--wave\)"),
+    ):
+        ledger_in(agency).adopt([], second, **options)
+    assert len(ledger_in(agency).publications) == 1
+
+
 def test_a_release_of_another_store_is_refused(store, census, agency):
     other = ilba.build(census.tail(-9), HKEY, KEY, secret=agency / "agency.secret")
     old = other.release(agency / "old", tables=[FINEST], plan=["LA2"], ledger=False)
@@ -233,7 +293,7 @@ def test_two_releases_with_different_masks_are_entered_together_or_not_at_all(ag
         ledger.adopt([other], store, **options)
     with pytest.warns(ilba.Notice, match="proves"):
         entered = ledger.adopt([other], store, accept_conflict=refused.value.id, **options)
-    assert told(entered) == "1 publication entered; the masks are kept from now on"
+    assert told(entered) == "1 publication entered; later publications keep the masks that were entered first"
     assert len(ledger_in(agency).publications) == 2  # the first was named twice, and is one publication
 
 

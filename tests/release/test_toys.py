@@ -14,6 +14,7 @@ from ilba.attack.risk import ALL
 from ilba.design.design import Origins
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
+from ilba.output.charts import shapes_by_code
 from ilba.release import writing
 from ilba.release.replacing import free_folder, spelled, way
 from ilba.tables.engine import KnownMasks
@@ -168,6 +169,27 @@ def test_maps_are_read_as_they_were_given(agency):
     assert (made.geometry("town"), made.geometry("sex")) == (shape, None)
     assert set(made.digests) == {"codes.csv", "tables/town.sex.parquet", "geometry/town.geojson"}
     made.verify()
+
+
+def test_a_map_may_name_areas_by_the_column_and_a_map_that_names_none_is_refused(agency):
+    def shape(**feature):
+        return {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": None, **feature}]}
+
+    def published(given):
+        options = {"tables": TABLE, "geometry": {"town": given}}
+        return chosen(agency, [60, 40, 5, 80]).release(agency / "out", **options).geometry("town")
+
+    for properties in ({"town": "a"}, {"code": "a", "town": "A"}, {"town": "a", "id": "A"}):
+        for more in ({}, {"id": None}):
+            (code,) = shapes_by_code(published(shape(properties=properties, **more)))
+            assert code == "a"
+    by_code = shape(properties={"code": "a"})
+    assert published(by_code) == by_code
+    for properties, said in (({"ort": "a", "area": 1}, "ort, area"), ({"town": None}, "town"), (None, "none")):
+        with pytest.raises(
+            InputError, match=rf"properties: {said}\. Call the one with the code 'town'.* town = {{file"
+        ):
+            published(shape(properties=properties))
 
 
 def test_audit_and_risk_get_the_store_and_every_option(agency, monkeypatch):
@@ -391,6 +413,13 @@ def test_a_single_table_after_a_release_shows_its_masks(agency):
         shown = plain(agency).publishable("town")
     assert (shown.method, shown.frame["N_masked"].to_list()) == ("controlled", [60, 40, 0, 80])
     assert [one.tables for one in Ledger(agency / "agency.ledger").publications] == [("town.sex",), ("town",)]
+
+
+def test_a_single_table_in_conflict_is_refused_before_its_masks_are_chosen(agency, monkeypatch):
+    chosen(agency, [60, 40, 0, 80]).release(agency / "a", tables=TABLE)
+    monkeypatch.setattr(writing, "_jointly_masked", None)
+    with pytest.raises(Conflict, match="this store has K=7"):
+        FinestTable.from_counts(COUNTS, ["town"], ["sex"], 7, secret=agency / "agency.secret").publishable("town")
 
 
 def test_after_a_release_by_another_method_or_k_a_table_says_that_its_numbers_are_others(agency):

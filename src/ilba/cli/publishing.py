@@ -56,7 +56,12 @@ from ilba.errors import InputError, MissingExtra, listing, nearest, some
 @click.option("--licence", default="", help="The licence of the tables, its name or address.")
 @click.option("--texts", type=click.Path(), help="Title, source, unit .. in further languages: json or toml.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
-@click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column. Repeatable.")
+@click.option(
+    "--geometry",
+    multiple=True,
+    metavar="COL=FILE",
+    help="GeoJSON of an area column; code in id, code or COL. Repeatable.",
+)
 @method_option("How tables are masked: controlled (jointly) [default]; ilba, cell-key:D=5,V=3 .. after an audit.")
 @click.option(
     "--bound",

@@ -130,16 +130,18 @@ def adopt_command(
     if population or wave:
         finest.declared_as(Population(population, wave))
     own = finest.own_secret(secret)
+    written = [file for file in releases if file.endswith(".csv")]
+    folders = [Release(release) for release in releases if release not in written]
+    shown = opened(masks) if masks else None
     book = ledger_of(ledger, own, finest.unsaved, anew=True)
     if book is None:
         raise InputError("no ledger was given. Name one with --ledger.")
-    written = [file for file in releases if file.endswith(".csv")]
-    folders = [Release(release) for release in releases if release not in written]
     before = book.publications
-    entered = adopt(
-        book, folders, finest, masks=opened(masks) if masks else None, tables=[*written, *tables], secret=own,
-        accept_conflict=accept_conflict, read={"encoding": encoding},
-    )  # fmt: skip
+    with book.begun():
+        entered = adopt(
+            book, folders, finest, masks=shown, tables=[*written, *tables], secret=own,
+            accept_conflict=accept_conflict, read={"encoding": encoding},
+        )  # fmt: skip
     if as_json:
         print_json({"confidential": True, "publications": [_plain(one) for one in entered]})
     else:

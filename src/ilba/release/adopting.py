@@ -57,7 +57,7 @@ def adopt(
                 _check_written(file, shown, next(iter(published[-1][1].tables([table]))))
         _refuse_differing(published)
         first = published[0][1]
-        chapter.check(first, way(first.method, store.design, first.by, first.move), accept_conflict)
+        chapter.check(first, way(first.method, store.design, first.by, first.move), accept_conflict, is_out=True)
         for made, masked in published:
             wanted = wanted_here if made is None else wanted_tables(store.design, list(made.tables))
             told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
@@ -170,6 +170,8 @@ def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl
     columns = [name for name in frame.columns if name not in (MASKED, "type1", "type2")]
     levels = [sum(name in columns for name in hierarchy.columns) for hierarchy in design.hierarchies]
     table = design.at(levels, [key for key in design.keys if key in columns])
+    if frame.columns == ["Loss", "n", "perc"]:
+        raise InputError(f"{file!r} is R's file of losses, which is no table. Leave it out.")
     if MASKED not in frame.columns or set(table.columns) != set(columns):
         raise InputError(
             f"{file!r} has the columns {listing(frame.columns)}, and a table of this store has N_masked beside some of "
@@ -234,4 +236,4 @@ def told(found: Sequence[Publication], before: Sequence[Publication] = ()) -> st
     if not new:
         return "already entered; nothing was added"
     already = f", {len(named & known)} already entered" if named & known else ""
-    return f"{some(new, 'publication')} entered{already}; the masks are kept from now on"
+    return f"{some(new, 'publication')} entered{already}; later publications keep the masks that were entered first"

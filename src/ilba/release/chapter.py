@@ -34,7 +34,7 @@ Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_COMPARED = "Comparing the two publications can reveal small counts, so nothing was published."
+_COMPARED = "Comparing the publications can reveal small counts, so nothing was published."
 
 
 def place_of(secret: Secret | None) -> Path | None:
@@ -129,6 +129,7 @@ class Chapter:
     net: Net | None = None
     _conflicts: list[str] = field(default_factory=list)
     _accepted: bool = False
+    _other_masks: bool = False
     _declares: float | None = None
     """a budget to enter with the publication"""
 
@@ -173,10 +174,12 @@ class Chapter:
         accepted: str | None,
         wanted: Sequence[Selection] = (),
         numbers: str | None = None,
+        is_out: bool = False,
     ) -> None:
         """Refuse a publication that would undo the protection of an earlier one about the same people, unless accepted.
 
-        `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly.
+        `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly. `is_out` is
+        a publication of the past: it shows the masks of the table, also where the ledger has others.
         """
         before, beside, design = self.publications, self.beside, finest.design
         reasons = [*self._conflicts, *self._of_way(way), *self._of_numbers(finest, way, wanted, numbers)]
@@ -188,12 +191,9 @@ class Chapter:
                 f"{self._called} was published under another secret (fingerprint {secret}). {_COMPARED} Give that "
                 f"secret."
             )
-        if not reasons and before and finest.chosen and self.known(finest, way[0], finest.move).differing:
-            reasons.append(
-                f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
-                f"the ledger gives it the masks that were published."
-            )
-        self._refuse(reasons, accepted, finest, way)
+        if not reasons and before and finest.remembers:
+            reasons += self._of_masks(finest, way, is_out)
+        self._refuse(reasons, accepted, finest, way, is_out)
 
     def accepted(self) -> tuple[bool, list[str]]:
         """Whether this wave was published despite a conflict, and the other waves that were."""
@@ -243,9 +243,12 @@ class Chapter:
         if (last.method, last.way[2]) != (method, rest):
             told = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
             now = f" and parameters {rest}" if "=" in rest else f" and cells={rest!r}" if rest else ""
+            is_next = not any(self._is_same(one.data, one.wave) for one in self.publications)
+            is_safer = is_next and (last.way[:2], method) == (("ilba", K), "controlled")
+            or_so = ", or accept the conflict: controlled keeps the masks of unchanged counts" if is_safer else ""
             reasons.append(
                 f"{self._called} was published with method={last.method!r}, K={last.threshold} and {told} ({day}), "
-                f"and this is method={method!r}{now}. {_COMPARED} Publish as before."
+                f"and this is method={method!r}{now}. {_COMPARED} Publish as before{or_so}."
             )
         return reasons
 
@@ -272,6 +275,34 @@ class Chapter:
                     else f"{by.name} does not give the same numbers again: publish a copy of the release."
                 )
             ]
+        return []
+
+    def _of_masks(self, finest: AnyFinestTable, way: Way, is_out: bool) -> list[str]:
+        """Whether counts were published with other masks. Past publications of another wave are only told of it."""
+        other = f"{self._called} was published with other masks"
+        if not (finest.chosen or is_out):  # it shows the masks of the ledger
+            first = self._first(way[0], way[1])
+            if first is None or first.masks in (finest.marks()[1], self.as_published(finest).marks()[1]):
+                return []
+            return [f"{other}. {_COMPARED} Publish from the store that has them: R's full_tb.rds, if R published them."]
+        differing = self.known(finest, way[0], finest.move).differing
+        if not differing:
+            return []
+        self._other_masks = True
+        if finest.chosen:
+            return [
+                f"{other}. {_COMPARED} Publish from the store as it was built: the ledger gives it the masks that were "
+                f"published."
+            ]
+        before = [one for one in self.publications if one.way == way and not one.sums]
+        if any(one.data == self.data or one.wave == self.wave for one in before):
+            return [f"{other} for the same wave. {_COMPARED} If this is another year, name it: wave= (--wave)."]
+        notice(
+            f"{some(differing, 'small count')} had another mask in {_named(before)} (confidential). Readers who know "
+            f"that such a count did not change can tell that it is small. Later publications keep the masks that were "
+            f"entered first. Usually those of the latest wave matter most: if nothing was published with this ledger "
+            f"yet, remove it and enter that wave first."
+        )
         return []
 
     # --- the budget
@@ -323,7 +354,9 @@ class Chapter:
             f"regrouped, publish with from_ledger= (--from-ledger) and the path of the earlier store."
         )
 
-    def _refuse(self, reasons: Sequence[str], accepted: str | None, finest: AnyFinestTable, way: Way) -> None:
+    def _refuse(
+        self, reasons: Sequence[str], accepted: str | None, finest: AnyFinestTable, way: Way, is_out: bool
+    ) -> None:
         if self.ledger is None:
             return
         if not reasons:
@@ -333,7 +366,7 @@ class Chapter:
         asked = [self.ledger.tip["digest"], self.name, self.data, *reasons, *map(str, way), *finest.design.columns]
         name = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:10]
         if accepted != name:
-            self._tell_proven(self._planned(finest, way), would=True)
+            self._tell_proven(finest if is_out else self._planned(finest, way), would=True)
             stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
             more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
             raise Conflict(
@@ -367,8 +400,16 @@ class Chapter:
         return self._known(finest, method, MaskCode(finest.design.threshold, move))
 
     def _known(self, finest: AnyFinestTable, method: str, code: MaskCode, until: int | None = None) -> KnownMasks:
+        first = self._first(method, code.K) if until is None else None
+        if first is not None and first.masks == finest.marks()[1] and (own := finest.own_masks()) is not None:
+            return own  # where another wave was entered before with other masks, these are still the published ones
         parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code), until)
         return finest.known_masks(self._base, self._purpose(method, code), parts, code)
+
+    def _first(self, method: str, K: int) -> Publication | None:
+        """The first publication of the same true counts, if it is by iLBA: its masks are those of its store."""
+        same = [one for one in self.of_same_data() if one.way[:2] == (method, K) and not one.sums]
+        return same[0] if same and method == "ilba" else None
 
     def drawn(self, finest: AnyFinestTable, until: int | None = None) -> KnownMasks | None:
         """The masks behind iLBA tables with the same K, which jointly chosen ones keep; None without such tables.
@@ -423,27 +464,36 @@ class Chapter:
         return finest if fixed is None else finest.with_masks(fixed, None)
 
     def _tell_proven(self, finest: AnyFinestTable, would: bool = False) -> None:
-        """Say what a conflict discloses, if the finest tables of both publications are known.
+        """Say what a conflict discloses, if the finest tables of this and of earlier publications are known.
 
         `would` is before it is accepted, when not all masks are chosen yet.
         """
         columns = frozenset(finest.design.columns)
         before = [one for one in self.publications if one.has_masks and finest.remembers]
-        ways = {one.way for one in before if frozenset(one.columns) == columns and not one.sums}
-        codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
-        found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
+        before = [one for one in before if frozenset(one.columns) == columns and not one.sums]
+        lacking = {one.masks for one in before if one.other_masks}
+        others = [one for one in before if one.masks in lacking]
+        before = [one for one in before if one not in others]
+        codes = {(one.method, MaskCode(one.threshold, one.move)) for one in before}
+        kept = None if self.ledger is None else len(self.ledger.entries)
+        found = [finest.proven_beside(code, self._known(finest, method, code, kept)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
         # Cells with other labels, another name or another secret are not found.
         if proven is None or self._conflicts or self._other_secret(finest):
             if not would:
-                notice("how many small counts the two publications prove cannot be told here: audit them together.")
+                notice(
+                    f"how many small counts this publication proves together with {_named(self.publications)} "
+                    f"cannot be told here: audit them together."
+                )
         else:
             same = any(self._is_same(one.data, one.wave) for one in before)
-            more = " Their coarser tables may prove more: audit them together." if same else ""
+            more = ": audit them together." if same else " where counts did not change."
+            if others:
+                more += f" So may {_named(others)}, whose masks are not all kept."
             proves = "would prove about" if would else "proves"
             notice(
-                f"comparing the finest tables of both publications {proves} {some(proven, 'small count')} "
-                f"(confidential).{more}",
+                f"compared with {_named(before)}, the finest table {proves} {some(proven, 'small count')} "
+                f"(confidential). Coarser tables may prove more{more}",
                 Advice if would else Notice,  # the refusal is the error
             )
 
@@ -533,7 +583,8 @@ class Chapter:
 
     def _told(self, told: Mapping[str, Any]) -> dict[str, Any]:
         conflict = {"accepted_conflict": True} if self._accepted else {}
-        return {"population": self.name, "wave": self.wave, "data": self.data, **told, **conflict}
+        lacking = {"other_masks": True} if self._other_masks else {}
+        return {"population": self.name, "wave": self.wave, "data": self.data, **told, **conflict, **lacking}
 
     def _describe(self) -> None:
         """Keep the sketches of the data of the population, once for each data."""
@@ -678,6 +729,12 @@ def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Ne
         if other != name and other in published and any(looks(now, one) for one in nets):
             return other
     return ""
+
+
+def _named(publications: Sequence[Publication]) -> str:
+    """Which publications are meant: their waves, otherwise their numbers in the ledger."""
+    called = (f"wave {one.wave!r}" if one.wave else f"publication {one.number}" for one in reversed(publications))
+    return listing(dict.fromkeys(called), 4)
 
 
 def _unnamed(ledger: Ledger) -> str:

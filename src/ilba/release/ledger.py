@@ -76,6 +76,8 @@ class Publication:
     """what it spends of the budget of its population, if it is noise"""
     has_masks: bool = True
     """whether it shows masks, which the ledger keeps"""
+    other_masks: bool = False
+    """whether it shows other masks than the ledger keeps, because those were entered first"""
 
     @property
     def move(self) -> int:
@@ -311,6 +313,17 @@ class Ledger:
                 yield self
             finally:
                 self._handle = None
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Remove a new ledger if the block fails before anything is entered."""
+        try:
+            yield
+        except BaseException:
+            with _locked(self.path / LOCK, _tell_waiting):
+                if len(self._read()) == 1:
+                    shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     def _recover(self) -> None:
         """Complete or drop each open intent, depending on its folder; remove masks that no entry names."""

@@ -177,20 +177,22 @@ def publishable(
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
         is_plain = not finest.chosen and finest.remembers
-        if any(one.method == "controlled" for one in chapter.beside) and is_plain:
-            planned = wanted_tables(finest.design, "all")
-            asked = _Asked(None, chapter.move(finest.design.threshold))
-            finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
-            _refuse_interrupted(finest)
-        if finest.method == "ilba":
-            if finest.design.cells == "grid":
-                _check_declared_grid(finest, finest.labels, finest.method)
-            finest = chapter.as_published(finest)
+        is_chosen_now = is_plain and any(one.method == "controlled" for one in chapter.beside)
+        move = chapter.move(finest.design.threshold) if is_chosen_now else finest.move
+        method = "controlled" if is_chosen_now else finest.method
+        if method == "ilba" and finest.design.cells == "grid":
+            _check_declared_grid(finest, finest.labels, method)
         if finest.by is not None and finest.by.joint:
             raise InputError(f"{finest.by.name} publishes tables together: publish them with release.")
         numbers = finest.numbers_mark(wanted)
-        now = way(finest.method, finest.design, finest.by, finest.move)
-        chapter.check(finest, now, accept_conflict, wanted, numbers)
+        chapter.check(finest, way(method, finest.design, finest.by, move), accept_conflict, wanted, numbers)
+        if is_chosen_now:
+            planned = wanted_tables(finest.design, "all")
+            asked = _Asked(None, move)
+            finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
+            _refuse_interrupted(finest)
+        elif method == "ilba":
+            finest = chapter.as_published(finest)
         found = _audited(finest, wanted, chapter, accept_risk, None, progress)
         if remember:
             chapter.keep_masks(finest)
@@ -615,5 +617,22 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
         if shape.get("type") != "FeatureCollection":
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
-        maps[column] = shape
+        maps[column] = {**shape, "features": [_with_code(feature, column) for feature in features]}
     return maps
+
+
+def _with_code(feature: Mapping[str, Any], column: str) -> Mapping[str, Any]:
+    """A feature that names its area: by `id`, a property `code`, or the property with the column's name."""
+    given = feature.get("properties")
+    properties = given if isinstance(given, Mapping) else {}
+    named = feature.get("id", properties.get("code"))
+    if named is not None:
+        return feature
+    code = next((properties[name] for name in ("code", column) if properties.get(name) is not None), None)
+    if code is None:
+        raise InputError(
+            f"a feature of the geometry of {column!r} has no code: no `id`, and no property 'code' or {column!r}. Its "
+            f"properties: {listing(properties, 20) or 'none'}. Call the one with the code {column!r}. Or publish with "
+            f'publication.toml, where [maps] names it: {column} = {{file = "areas.geojson", code = "NAME"}}'
+        )
+    return {**feature, "id": code}

@@ -506,6 +506,10 @@ class AnyFinestTable(ABC):
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
         """The same counts with the known masks; the others stay."""
 
+    def own_masks(self) -> KnownMasks | None:
+        """The masks of this table as known ones; None if they would first have to be collected."""
+        return None
+
     def proven_beside(self, code: MaskCode, known: KnownMasks) -> int | None:
         """How many small cells are proven together with a table of other masks or another K; None if unknown."""
         return None
@@ -709,7 +713,8 @@ class AnyFinestTable(ABC):
             The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent, and
             label_fr and so on for further languages.
         geometry : dict, optional
-            GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
+            GeoJSON for area columns, such as {"LA3": "towns.geojson"}. Features have their code as `id`, or as
+            property `code` or `LA3`.
         bound : int, optional
             How far a count may lie from the truth when masks are chosen. By default, floor(K/2) + K, or 2K-1 for large
             designs. It is confidential and is never in the release.

@@ -667,6 +667,10 @@ class FinestTable(AnyFinestTable):
         known = masked >= 0
         return KnownMasks(masked, int((~known).sum()), int((known & (masked != self._masked)).sum()))
 
+    def own_masks(self) -> KnownMasks:
+        """The masks of this table as known ones."""
+        return self._as_known(self._masked)
+
     def either(self, first: KnownMasks, second: KnownMasks) -> KnownMasks:
         """The first known masks, and of small cells without one the second."""
         lacking = (first.masked < 0) & (self._count < self.design.threshold)
