@@ -49,13 +49,17 @@ def test_a_place_that_is_large_on_the_map_leaves_the_map_whole(reader):
         return page.evaluate(
             """async (share) => {
                 const { AreaCanvas } = await import('/static/canvas.js');
-                const path = (x, side) => { const one = new Path2D(); one.rect(x, 0, side, side); return one; };
-                const area = (x, side) => ({ path: path(x, side), box: [x, 0, x + side, side], centre: [x + side / 2, side / 2], corners: 4 });
+                const area = (side) => {
+                    const path = new Path2D();
+                    path.rect(0, 0, side, side);
+                    return { path, box: [0, 0, side, side], centre: [side / 2, side / 2], corners: 4 };
+                };
                 const host = document.createElement('div');
                 host.style.cssText = 'width: 300px; height: 300px';
                 document.body.append(host);
                 const map = new AreaCanvas(host, { point() {}, open() {}, up() {} });
-                map.place(new Map([['whole', area(0, 1000)], ['one', area(0, 1000 * share)]]), ['whole', 'one'], (code) => code);
+                const areas = new Map([['whole', area(1000)], ['one', area(1000 * share)]]);
+                map.place(areas, [...areas.keys()], (code) => code);
                 map.fly('one');
                 const { k } = map.turn;
                 map.close();
