@@ -245,8 +245,17 @@ def test_the_masks_that_were_chosen_for_a_release_are_read_from_the_ledger(secre
     assert report.certificate
     assert report.published.tables[(1, 0)].value.tolist() == release.table("town")["N_masked"].to_list()
     monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "no.ledger"))
-    with pytest.raises(InputError, match="differs, or its masks are in a ledger that was not found"):
+    with pytest.raises(InputError, match="differs, or its masks are in a ledger that was not found.* of a trial"):
         ilba.audit(release, store=_few(secret, 60))
+
+
+def test_a_code_that_only_a_blank_shows_is_published(secret, tmp_path):
+    counts = pl.DataFrame({"town": list("aab"), "sex": list("fmf"), "N": [60, 40, 3]})
+    finest = ilba.FinestTable.from_counts(counts, ["town"], ["sex"], secret=secret)
+    how = {"tables": ["town.sex", "town"], "ledger": False, "accept_risk": True}
+    release = finest.release(tmp_path / "r", "suppression:kind=primary", **how)
+    assert release.table("town").filter(town="b")["N_masked"].to_list() == [None]
+    assert ilba.audit(release).folder == ()
 
 
 def test_public_tables_alone_leave_the_columns_about_the_truth_empty(finest):

@@ -94,6 +94,17 @@ def test_a_proof_calls_a_blank_a_blank():
     assert primary.worst[0].why[0] == "town 0, x 0: a blank means 1..2."
 
 
+def test_small_counts_of_coarser_tables_that_are_known_exactly_are_counted(tmp_path):
+    finest = toy([1, 3, 9, 9], [0, 5, 9, 9], 5, "observed", areas=2)
+    report = ilba.audit(finest, "suppression:max_n=0", tables=["town", "town.x"])
+    assert (report.aggregates, report.aggregates_exact, report.to_dict()["aggregates_exact"]) == (1, 1, 1)
+    assert "    aggregates exactly                     1" in str(report)
+    assert "aggregates proven exactly" in report.to_html(tmp_path / "audit.html").read_text("utf-8")
+    assert report.share_exact_of_counts == 1
+    (row,) = ilba.compare(finest, ["town"], methods=["suppression:max_n=0"]).rows.to_dicts()
+    assert row["exact_counts"] == 1
+
+
 @pytest.mark.parametrize(("long", "ends"), [(40, (2, 4)), (9, (2, 4)), (8, (1, 4)), (1, (1, 4))])
 def test_a_shorter_proof_of_a_wider_range_takes_the_place_of_a_long_one(monkeypatch, long, ends):
     monkeypatch.setattr("ilba.attack.explanations.LONG", long)

@@ -463,7 +463,8 @@ def _differs(release: Release, store: AnyFinestTable, name: str) -> str:
         return said
     return (
         f"{said[:-1]}, or its masks are in a ledger that was not found. With the ledger's secret: "
-        f"store=finest.published(secret=PATH), ilba audit --secret PATH."
+        f"store=finest.published(secret=PATH), ilba audit --secret PATH. No ledger has the masks of a trial "
+        f"(ledger=False, --no-ledger): audit it without the store."
     )
 
 

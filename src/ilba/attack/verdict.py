@@ -94,7 +94,9 @@ class Judged(ABC):
 
         return write(path, "audit.html", lang=lang, **self._facts())
 
-    def figures(self, K: int, aggregates: int, others: Sequence[int | None] = ()) -> list[tuple[str, str, str]]:
+    def figures(
+        self, K: int, aggregates: int, others: Sequence[int | None] = (), exact: int | None = None
+    ) -> list[tuple[str, str, str]]:
         """List the main numbers.
 
         Parameters
@@ -105,6 +107,8 @@ class Judged(ABC):
             The number of cells of coarser tables that are proven small.
         others : sequence of int, default ()
             The numbers of small, certified and undecided cells of coarser tables, if known.
+        exact : int, optional
+            Of the proven cells of coarser tables, how many are proven exactly.
 
         Returns
         -------
@@ -117,12 +121,14 @@ class Judged(ABC):
             share = f"{100 * number / of:8.1f}%" if of and number is not None else ""
             return name, "unknown" if number is None else f"{number:,}", share
 
-        coarser = [("aggregates disclosed", f"{aggregates:,}", "")]
+        exactly = [] if exact is None else [line("    aggregates exactly", exact, others[0] if others else None)]
+        coarser = [("aggregates disclosed", f"{aggregates:,}", ""), *exactly]
         if others and None not in others:
             whole, certified, undecided = others
             coarser = [
                 (f"aggregates truly in 1..{K - 1}", f"{whole:,}", ""),
                 line("  aggregates disclosed", aggregates, whole),
+                *exactly,
                 line("  aggregates certified safe", certified, whole),
                 line("  aggregates undecided", undecided, whole),
             ]
@@ -137,8 +143,10 @@ class Judged(ABC):
             *coarser,
         ]
 
-    def _lines_of_figures(self, K: int, aggregates: int, others: Sequence[int | None] = ()) -> list[str]:
-        return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates, others)]
+    def _lines_of_figures(
+        self, K: int, aggregates: int, others: Sequence[int | None] = (), exact: int | None = None
+    ) -> list[str]:
+        return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates, others, exact)]
 
     def _proofs(self) -> list[str]:
         """The lines that explain the first disclosed cells."""
@@ -226,6 +234,11 @@ class AuditReport(Judged):
         return self._of_aggregates("disclosed") or 0
 
     @property
+    def aggregates_exact(self) -> int:
+        """Of these, how many are proven exactly."""
+        return self._of_aggregates("exact") or 0
+
+    @property
     def aggregates_small(self) -> int | None:
         """The number of cells of coarser tables that are truly in 1..K-1; None without the store."""
         return self._of_aggregates("small")
@@ -251,6 +264,12 @@ class AuditReport(Judged):
         """The share of the small counts of all released tables that are proven small, from 0 to 1."""
         small = int(self.tables["small"].sum())
         return int(self.tables["disclosed"].sum()) / small if small else 0.0
+
+    @property
+    def share_exact_of_counts(self) -> float:
+        """The share of the small counts of all released tables that are proven exactly, from 0 to 1."""
+        small = int(self.tables["small"].sum())
+        return int(self.tables["exact"].sum()) / small if small else 0.0
 
     @property
     def verdict(self) -> str:
@@ -313,6 +332,7 @@ class AuditReport(Judged):
             "undecided_by_reason": dict(self.why),
             "aggregates_small": self.aggregates_small,
             "aggregates_disclosed": self.aggregates,
+            "aggregates_exact": self.aggregates_exact,
             "aggregates_certified": self.aggregates_certified,
             "aggregates_undecided": self.aggregates_undecided,
             "aggregates_undecided_by_reason": dict(self.why_aggregates),
@@ -328,7 +348,10 @@ class AuditReport(Judged):
         }
 
     def __str__(self) -> str:
-        lines = [_title(self.published), *self._lines_of_figures(self.published.K, self.aggregates, self._coarser)]
+        lines = [
+            _title(self.published),
+            *self._lines_of_figures(self.published.K, self.aggregates, self._coarser, self.aggregates_exact),
+        ]
         lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
         if self.why_undecided:
             lines.append(self.why_undecided)
@@ -368,7 +391,7 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "policy": report.published.policy.about,
         "figures": [
             [text.strip() for text in line]
-            for line in report.figures(report.published.K, report.aggregates, report._coarser)
+            for line in report.figures(report.published.K, report.aggregates, report._coarser, report.aggregates_exact)
         ],
         "levels": shares(by_level.to_dicts()),
         "tables": shares(shown[:MOST_DRAWN]),

@@ -560,15 +560,16 @@ def risk_command(
 _MEANING = (
     "Loss: absolute difference of masked and true count; suppressed cells have none. Totals: tables of at most one "
     "variable. Differences, ranks: of neighbouring areas; ranks turned: of those that truly differ, the share "
-    "published in the wrong order or as equal. Bound: K plus K/2. Bias: of the finest counts 1 to K-1, the largest "
-    "distance between such a count and the mean of its published numbers. Invented: empty cells published "
-    "above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells with 1..K-1 "
-    "that everybody can prove from these tables; provable counts: the share of all small counts of the tables; "
-    "aggregates: the number of those in coarser tables. Guessed: the share of small cells whose true count is the most "
-    "frequent one for their published number. Likely: the share of small cells whose published number alone means a "
-    "small count in 95 of 100 cells. After the name of an attacker, likely: the share of small cells that it rightly "
-    "believes to be small with more than .95, from all tables unless a remark names one; proven: the share of small "
-    "finest cells that it proves. {relies}Safe: nothing is proven, and every cell is certified."
+    "published in the wrong order or as equal. Over bound: a loss above K plus K/2. Bias: of the finest counts 1 to"
+    " K-1, the largest distance between such a count and the mean of its published numbers. Invented: empty cells "
+    "published above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells "
+    "with 1..K-1 that everybody can prove from these tables; provable counts: the share of all small counts of the "
+    "tables; exact counts: the share of those that are proven exactly; aggregates: the number of those in coarser "
+    "tables. Guessed: the share of small cells whose true count is the most frequent one for their published "
+    "number. Likely: the share of small cells whose published number alone means a small count in 95 of 100 cells. "
+    "After the name of an attacker, likely: the share of small cells that it rightly believes to be small with more"
+    " than .95, from all tables unless a remark names one; proven: the share of small finest cells that it proves. "
+    "{relies}Safe: nothing is proven, and every cell is certified."
 )
 
 

@@ -113,7 +113,7 @@ class CellKey(Method):
     D : int, default 3
         The largest change of a count.
     V : float, default 2.0
-        The variance of the change.
+        The largest variance of the change. The rows of small counts may have less.
     js : int, default 0
         The results 1..js never occur.
     pstay : float, optional

@@ -35,14 +35,14 @@ _SLACK = 0.005  # chances of a given p-table may be rounded
 def ptable(
     D: int, V: float, js: int = 0, pstay: float | None = None, monotone: bool | Iterable[int] = False
 ) -> pl.DataFrame:
-    """Make the p-table of maximum entropy: unbiased, with a given variance and largest change.
+    """Make the p-table of maximum entropy: unbiased, with a largest variance and a largest change.
 
     Parameters
     ----------
     D : int
         The largest change of a count.
     V : float
-        The variance of the change.
+        The largest variance of the change. The rows of small counts may have less.
     js : int, default 0
         The results 1..js never occur.
     pstay : float, optional

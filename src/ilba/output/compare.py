@@ -40,7 +40,7 @@ from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
-SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts")
+SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts", "exact_counts")
 """shares that `in_percent` of the audit does not know"""
 _INVENTED = (
     "attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too."
@@ -49,7 +49,8 @@ _ALONE = "{}: numbers depend on which tables are published. These are of a relea
 MEASURES = (
     "mean_loss", "p99_loss", "max_loss", "loss_below_K", "loss_to_99", "loss_from_100", "loss_of_totals",
     "loss_of_differences", "ranks_turned", "within_half_K", "over_bound", "bias", "adds_up", "blank", "invented",
-    "lost", "provable", "exact", "provable_counts", "guessed", "likely", "aggregates", "safe", "seconds",
+    "lost", "provable", "exact", "provable_counts", "exact_counts", "guessed", "likely",
+    "aggregates", "safe", "seconds",
 )  # fmt: skip
 """the columns of every comparison; named attackers add theirs"""
 CELLS = ("adds_up", "blank", "invented", "lost", "seconds")
@@ -481,11 +482,19 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
     """What everybody can prove, and what a single number makes likely. Unbounded noise proves nothing."""
     published = one.published
     known = {"guessed": _alone(published, K, utility.guessed), "likely": _alone(published, K, utility.likely)}
-    found = {"provable": 0.0, "exact": 0.0, "provable_counts": 0.0, **known, "aggregates": 0, "safe": False}
+    found = {
+        "provable": 0.0,
+        "exact": 0.0,
+        "provable_counts": 0.0,
+        "exact_counts": 0.0,
+        **known,
+        "aggregates": 0,
+        "safe": False,
+    }
     if one.attacked:
         report = audit(published, explanations=0, brief=True, progress=within(progress, one.name))
         found |= {"provable": report.share, "exact": report.share_exact, "provable_counts": report.share_of_counts}
-        found |= {"aggregates": report.aggregates, "safe": report.safe}
+        found |= {"exact_counts": report.share_exact_of_counts, "aggregates": report.aggregates, "safe": report.safe}
     if published.lattice.baseless:  # nobody looked at a finest cell
         found |= {"provable": None, "exact": None}
     return found

@@ -51,6 +51,7 @@ WORDS = {
     "finest cells truly in 1..{}": "참값이 1~{}인 최세분 칸",
     "disclosed": "증명됨", "exactly": "정확히", "certified safe": "안전이 보증됨", "undecided": "미정",
     "aggregates truly in 1..{}": "참값이 1~{}인 집계 칸", "aggregates disclosed": "증명된 집계 칸",
+    "aggregates exactly": "정확한 값이 증명된 집계 칸",
     "aggregates certified safe": "안전이 보증된 집계 칸", "aggregates undecided": "미정인 집계 칸", "unknown": "알 수 없음",
     "Proven means: somebody who knows the method, K, the code lists and all these tables can prove that the count "
     "lies in "
@@ -261,7 +262,8 @@ WORDS = {
     "loss from 100": "100 이상의 손실", "loss of totals": "합계의 손실", "loss of differences": "차이의 손실",
     "ranks turned %": "뒤바뀐 순위 %", "within half K %": "K/2 이내 %", "over bound %": "한도 초과 %", "bias": "편향",
     "adds up": "합계 일치", "blank %": "공란 %", "invented": "만들어진 칸", "lost %": "잃은 칸 %", "provable %": "증명 가능 %",
-    "exact %": "정확히 증명 %", "guessed %": "추측 %", "aggregates": "집계 칸", "safe": "안전", "seconds": "초",
+    "exact %": "정확히 증명 %", "exact counts %": "정확히 증명된 공표 빈도 %",
+    "guessed %": "추측 %", "aggregates": "집계 칸", "safe": "안전", "seconds": "초",
     "yes": "예", "no": "아니오",
     "sums of SCA": "SCA의 합", "SCA on each aggregate": "집계마다 SCA", "iLBA, as R writes it": "R이 쓰는 iLBA",
     "iLBA, observed cells": "iLBA, 관측된 칸", "iLBA, all cells of the grid": "iLBA, 격자의 모든 칸", "controlled": "함께 선택",
@@ -291,7 +293,9 @@ WORDS = {
     "no limit to the error; empty cells fill up; epsilons add up over everything published":
         "오차에 한도가 없음; 빈 칸이 채워짐; 엡실론은 공표할수록 더해짐",
 }  # fmt: skip
-ENGLISH = {"disclosed": "proven", "aggregates disclosed": "aggregates proven"}
+ENGLISH = {
+    "disclosed": "proven", "aggregates disclosed": "aggregates proven", "aggregates exactly": "aggregates proven exactly"
+}  # fmt: skip
 """words of reports that differ from those of the pages"""
 
 

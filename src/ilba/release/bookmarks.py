@@ -88,7 +88,8 @@ def refuse_trial(store: Path | None) -> None:
     if store is not None and beside(store).exists():
         raise UnsafeRelease(
             f"this store was published before ({str(beside(store))!r}), so it cannot be published as a trial: other "
-            f"masks would reveal small counts. Leave ledger=False (--no-ledger) out."
+            f"masks would reveal small counts. Leave ledger=False (--no-ledger) out. To look at another method without "
+            f"publishing: ilba compare STORE --method NAME, or ilba audit STORE --method NAME."
         )
 
 

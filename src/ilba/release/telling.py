@@ -20,7 +20,8 @@ def leaks(release: Release) -> list[str]:
         if not table.columns:
             continue
         rows = release.table(name)
-        published = rows.filter(pl.col(rows.columns[-1]) > 0)
+        number = pl.col(rows.columns[-1])
+        published = rows.filter((number > 0) | number.is_null())  # a blank says that somebody is there
         for column in table.columns:
             codes = published[column].cast(pl.String).drop_nulls().unique()
             shown[column] = pl.concat([shown[column], codes]).unique() if column in shown else codes

@@ -228,9 +228,8 @@ def variable(name: str, known: Sequence[str]) -> str:
     alike = [one for one in known if one.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
-    raise InputError(
-        f"{_short(name)!r} is not a variable of this table.{nearest(name[:50], known)} It has {listing(known)}."
-    )
+    has = listing(known) or "none"
+    raise InputError(f"{_short(name)!r} is not a variable of this table.{nearest(name[:50], known)} It has {has}.")
 
 
 class Codes:

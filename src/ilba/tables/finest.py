@@ -459,7 +459,8 @@ class FinestTable(AnyFinestTable):
         if bound is None and not how.noise and not control.held:
             notice(
                 "the usual bound could not be held everywhere in these tables. After the release the largest "
-                "loss on the page of `ilba report STORE`, or `control` in Python, says how far (confidential).",
+                "loss says how far: in the confidential report.html of a publication, on the page of "
+                "`ilba report STORE`, or in `control` in Python.",
                 Advice,
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
