@@ -245,7 +245,7 @@ def test_the_masks_that_were_chosen_for_a_release_are_read_from_the_ledger(secre
     assert report.certificate
     assert report.published.tables[(1, 0)].value.tolist() == release.table("town")["N_masked"].to_list()
     monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "no.ledger"))
-    with pytest.raises(InputError, match="differs, or its masks are in a ledger that was not found.* of a trial"):
+    with pytest.raises(InputError, match=r"differs, or its masks are in a ledger that was not found.* of a trial"):
         ilba.audit(release, store=_few(secret, 60))
 
 
