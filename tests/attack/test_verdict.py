@@ -259,6 +259,7 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
         "cells_undecided": report.cells_undecided,
         "aggregates_small": report.aggregates_small,
         "aggregates_disclosed": report.aggregates,
+        "aggregates_exact": report.aggregates_exact,
         "aggregates_certified": report.aggregates_certified,
         "aggregates_undecided": report.aggregates_undecided,
         "aggregates_undecided_by_reason": report.why_aggregates,
@@ -304,6 +305,7 @@ def test_the_text_of_a_report_is_this():
         "    undecided                                0     0.0%\n"
         "  aggregates truly in 1..4                   2\n"
         "    aggregates disclosed                     2   100.0%\n"
+        "      aggregates exactly                     0     0.0%\n"
         "    aggregates certified safe                0     0.0%\n"
         "    aggregates undecided                     0     0.0%\n"
         "\n"

@@ -813,5 +813,5 @@ def test_on_the_census_no_count_of_any_table_is_more_than_7_off(levels, keys, me
 def test_a_usual_bound_that_is_not_held_is_told_without_saying_how_far(people, secret, monkeypatch):
     monkeypatch.setattr("ilba.methods.controlled.search.usual_bound", lambda K: 1)
     finest = ilba.build(people, HKEY, KEY, secret=secret)
-    with pytest.warns(ilba.Notice, match=r"the usual bound could not be held everywhere.*\(confidential\)\.$"):
+    with pytest.warns(ilba.Notice, match=r"^the usual bound could not be held everywhere[^0-9]*$"):
         finest.controlled(secret=secret, max_keys=1)
