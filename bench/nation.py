@@ -5,7 +5,7 @@
     python bench/nation.py --cities 4 --bound 10    with a requested bound
     python bench/nation.py --cities 4 --spark       also on Spark (local-cluster): the same checksum
     python bench/nation.py --folder F --keep        keep the store there, and the chosen one as chosen-1.parquet
-    python bench/nation.py --insider 20             what an insider who lacks one cell proves, over this many secrets
+    python bench/nation.py --insider 20             what an insider who lacks one cell proves (--keys 2: fewer cells)
 
 Each number of cities runs in a separate process, so that its peak memory is its own. Errors are computed anew from the
 tables. "beyond" is the peak memory minus the memory of the process with the store open.
@@ -115,31 +115,26 @@ def on_spark(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
         spark.stop()
 
 
-def insider(secrets: int) -> None:
-    """An insider knows every count but one, and the bound: which small cells are proven, and with which worked bound.
-
-    The error of a table's count is known to the insider up to the missing cell. It may be smaller by at most B - e,
-    and larger by at most B + e, in each of its counts.
-    """
+def insider(secrets: int, keys: int) -> None:
+    """What an insider who lacks one cell proves: by counting masks, with the largest bound, and with the worked one."""
     K, people = 5, ilba.datasets.census(200_000)
-    print(f"{'worked':>7}{'secrets':>8}{'loss':>7}   proven % with B={declared_bound(K)}: mean, worst; with B=worked")
-    rows: dict[int, list[tuple[float, float, float]]] = {}
+    B = declared_bound(K)
+    print(f"proven %, mean and worst: by the numbers of masks alone; also with B={B}; also with the worked bound")
+    print(f"{'worked':>7}{'secrets':>8}{'loss':>7}{'small':>7}")
+    rows: dict[int, list[tuple[float, float, float, float]]] = {}
     for i in range(secrets):
         secret = ilba.Secret(i.to_bytes(32, "big"))
         usual = extra_bound(secret.derived("controlled bound").number, K)
-        finest = ilba.build(people, AREAS[:3], KEYS[:3], K, secret=secret)
+        finest = ilba.build(people, AREAS[:3], KEYS[:keys], K, secret=secret)
+        small = finest.frame.filter(pl.col("N") < K).height
         for extra in sorted({usual, i % K}):
             chosen = finest.controlled(bound=7 + extra, secret=secret)
-            rows.setdefault(7 + extra, []).append(
-                (proven(chosen, declared_bound(K)), proven(chosen, 7 + extra), _mean_loss(chosen))
-            )
+            shares = proven(chosen, 2**20), proven(chosen, B), proven(chosen, 7 + extra)
+            rows.setdefault(7 + extra, []).append((*shares, _mean_loss(chosen)))
     for worked, found in sorted(rows.items()):
-        stated, known, loss = (np.array(column) for column in zip(*found, strict=True))
-        print(
-            f"{worked:>7}{len(found):>8}{loss.mean():>7.3f}   {stated.mean():5.1f} {stated.max():5.1f};"
-            f" {known.mean():5.1f} {known.max():5.1f}",
-            flush=True,
-        )
+        *shares, loss = (np.array(column) for column in zip(*found, strict=True))
+        said = ";".join(f"{share.mean():5.1f} {share.max():5.1f}" for share in shares)
+        print(f"{worked:>7}{len(found):>8}{loss.mean():>7.3f}{small:>7,}   {said}", flush=True)
 
 
 def _mean_loss(chosen: ilba.FinestTable) -> float:
@@ -147,22 +142,10 @@ def _mean_loss(chosen: ilba.FinestTable) -> float:
     return float(np.concatenate(counted).mean())
 
 
-def proven(chosen: ilba.FinestTable, B: int) -> float:
+def proven(chosen: ilba.FinestTable, bound: int) -> float:
     """The share of small cells, in per cent, that an insider who lacks only that cell proves to be small."""
-    K, columns = chosen.design.threshold, list(chosen.design.columns)
-    cells = chosen.frame.filter(pl.col("N") < K)
-    least, most = np.full(len(cells), -(2**31)), np.full(len(cells), 2**31)
-    for table in chosen.cube():
-        shown = [column for column in table.detail.columns if column in columns]
-        loss = table.detail.select(*shown, "loss")
-        error = cells.join(loss, on=shown, how="left") if shown else cells.join(loss, how="cross")
-        least = np.maximum(least, error["loss"].to_numpy())
-        most = np.minimum(most, error["loss"].to_numpy())
-    x, up = cells["N"].to_numpy(), cells["N_masked"].to_numpy() > 0
-    lowest, highest = x - (B - least), x + (B + most)
-    # A mask of K also fits a count of K, one of 0 also a count of 0; other counts would be shown as they are.
-    open_to = np.where(up, highest >= K, lowest <= 0)
-    return float(100 * (1 - open_to.mean()))
+    row = ilba.risk(chosen, ilba.Insider(secrets=0), bound=bound).row("insider")
+    return 100 * row["proven"] / row["small"]
 
 
 def shown(found: dict[str, Any]) -> str:
@@ -184,10 +167,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where stores are kept from run to run")
     parser.add_argument("--keep", action="store_true", help="keep the chosen stores there, too")
     parser.add_argument("--insider", type=int, help="over so many secrets")
+    parser.add_argument("--keys", type=int, default=3, help="of the insider's tables")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.insider:
-        insider(asked.insider)
+        insider(asked.insider, asked.keys)
         return
     if asked.one:
         cities, bound, folder = int(asked.one), asked.bound, asked.folder

@@ -21,11 +21,13 @@ from ilba.attack.attackers import (
     exact_rows,
     insider_beliefs,
     propagated,
+    small_cells,
 )
 from ilba.attack.field import MethodTables
 from ilba.attack.guessing import Guessing, proven_by_insider
 from ilba.attack.insiders import everybody_but
-from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
+from ilba.attack.intervals import AttackerView, Brought, Intervals, at, open_cells
+from ilba.attack.masknumbers import MaskNumbers
 from ilba.attack.posterior import beliefs, prior, sampled_areas
 from ilba.design.tables import wanted_tables
 from ilba.methods.lab import method_of
@@ -354,6 +356,15 @@ def test_a_bound_that_is_not_held_proves_nothing_and_the_reached_one_replaces_it
     assert not any("not held" in note for note in right.notes)
 
 
+def _proven(published, bound):
+    """How many cells an insider who lacks one cell proves by a bound and by the numbers of masks."""
+    found, numbers = everything_but_one(AttackerView(published, Brought(bound=bound))), MaskNumbers.of(published)
+    if numbers is not None:
+        packed, _, masked = small_cells(published)
+        found = numbers.narrowed(found, at(packed, masked, found.packed) == published.K)
+    return int(found.proven(published.K).sum())
+
+
 def test_controlled_masks_show_the_lottery_over_secrets(town):
     own = ilba.Secret.from_text("ilba-secret-1:" + "22" * 32)
     controlled = town.with_threshold(5, own).controlled(secret=own)  # no count is further off than 5
@@ -364,7 +375,7 @@ def test_controlled_masks_show_the_lottery_over_secrets(town):
         other = ilba.Secret.from_text("ilba-secret-1:" + text * 32)
         masks = town.with_threshold(5, other).controlled(secret=other)
         published = PublishedTables.of(masks, "controlled")
-        proven = int(everything_but_one(AttackerView(published, Brought(bound=6))).proven(5).sum())
+        proven = _proven(published, 6)
         (row,) = report.detail.filter(what=f"with another secret, {number} of 2").rows(named=True)
         assert (row["small"], row["proven"], row["exactly"]) == (small, proven, None)
         shares.append(proven / small)
@@ -385,9 +396,8 @@ def test_another_secret_is_measured_with_the_given_bound_where_the_own_masks_rea
     assert (reaching.control.reached, held.control.reached) == (6, 5)
     report = ilba.risk(reaching, Insider(secrets=2), bound=5)
     assert report.row("insider")["bound"] == 6
-    view = AttackerView(PublishedTables.of(held, "controlled"), Brought(bound=5))
     (row,) = report.detail.filter(what="with another secret, 2 of 2").rows(named=True)
-    assert row["proven"] == int(everything_but_one(view).proven(5).sum())
+    assert row["proven"] == _proven(PublishedTables.of(held, "controlled"), 5)
     (note,) = (note for note in report.notes if "other secrets" in note)
     assert "with 1 other secrets" in note
     assert "relying on errors of at most 5" in note
@@ -435,6 +445,15 @@ def test_after_an_earlier_wave_no_other_secret_is_measured_and_no_bound_is_calle
     assert "nobody outside knows whether" in later.notes[0]
 
 
+def test_a_table_with_other_columns_keeps_no_masks_of_an_earlier_publication(two_waves, tmp_path):
+    people = ilba.datasets.census(2_000)
+    named = {"secret": tmp_path / "agency.secret", "population": "p", "wave": "1"}
+    other = ilba.build(people, ["LA1", "LA2"], ["gender", "mar"], **named)
+    report = ilba.risk(other, Insider(secrets=1), method="controlled")
+    assert any("1 other secrets between" in note for note in report.notes)
+    assert not any("masks of earlier publications" in note for note in report.notes)
+
+
 def test_an_audit_or_a_risk_of_a_store_says_that_other_masks_were_published(two_waves):
     store = two_waves[1]
     for measure in (
@@ -452,7 +471,8 @@ def test_an_audit_or_a_risk_of_a_store_says_that_other_masks_were_published(two_
 def test_with_noise_in_the_target_no_bound_is_assumed(town, secret):
     noisy = town.controlled(secret=secret, noise=0.2)
     report = ilba.risk(noisy, "insider")
-    assert report.row("insider")["proven"] == 0
+    assert report.row("insider")["proven"] == _proven(PublishedTables.of(noisy, "controlled"), None)
+    assert report.row("insider")["bound"] is None
     assert any("With noise in the target (20% of the small cells)" in note for note in report.notes)
 
 

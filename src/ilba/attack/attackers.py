@@ -45,9 +45,10 @@ RELIES = (
     "given, it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication "
     "the usual bound holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one "
     "keeps masks, so errors may be larger, and nobody outside knows which bound holds: the share is more than an "
-    "insider can be sure of. It depends much on the bound and on the secret."
+    "insider can be sure of. It depends much on the bound and on the secret. An insider who lacks one cell or one "
+    "person also counts the masks of the cells of each count, if they are as many as the public rule says."
 )
-"""on which bound an insider relies, as sentences"""
+"""on what an insider relies, as sentences"""
 NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
 
 
@@ -309,6 +310,7 @@ def insider_beliefs(
     counts: IntArray,
     log: FloatArray,
     tables: list[Node] | None = None,
+    fits: BoolArray | None = None,
 ) -> FloatArray:
     """How likely each count of a cell is to an insider who knows all others, where sums of masks are released.
 
@@ -328,6 +330,8 @@ def insider_beliefs(
         The prior log-probability of each count 0..K.
     tables : list of tuple of int, optional
         Only the sums of these tables. By default, all tables.
+    fits : array of bool, optional
+        Which counts 0..K of each cell are possible. By default, all.
 
     Returns
     -------
@@ -357,6 +361,8 @@ def insider_beliefs(
     share = np.arange(K + 1) / K
     with np.errstate(divide="ignore"):
         before = log[is_open] + np.where(known.at_k[:, None], np.log(share), np.log(1 - share))
+    if fits is not None:
+        before[~fits[is_open]] = -np.inf
 
     def beliefs(scale: float) -> FloatArray:
         total = before - (cost - cost.min(axis=1, keepdims=True)) / (2 * scale)

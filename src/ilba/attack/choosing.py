@@ -95,7 +95,7 @@ def what_if(
         belief is right; `neighbour` and `insider`, the share of small cells that are proven; the same for a register,
         by its name; `groups`, the number of groups that are shown with one value. Shares run from 0 to 1, and are
         missing where an attacker cannot be measured. `insider_bound` is the bound on errors on which an insider relies:
-        the larger it is, the less is proven, and without one nothing on controlled sums.
+        the larger it is, the less is proven.
         Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows. Confidential.
 
     Raises

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ilba.attack.attackers import Insight, Known
 from ilba.attack.intervals import FAR, Intervals, at
+from ilba.attack.masknumbers import MaskNumbers
 from ilba.methods import masking
 from ilba.methods.controlled.kernels import compiled
 
@@ -36,10 +37,11 @@ def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people:
     """Whether all people of each cell would fit into some other cell.
 
     fits: for each sum, whether it may have `people` fewer, the same number or more, and one occupied cell fewer, the
-    same number or more. state: counts, largest counts.
+    same number or more. state: counts, largest counts, whether masked to K, and by the mask of the cell, the count and
+    the mask of the other one, whether the numbers of masks fit.
     """
     first, of_set = sets
-    counts, high = state
+    counts, high, at_k, moving = state
     tables = member.shape[1]
     found = np.zeros(len(cells), np.bool_)
     everybody = np.arange(member.shape[0])
@@ -54,7 +56,7 @@ def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people:
         begin = (i * 7919) % max(len(among), 1)
         for r in range(len(among)):
             j = among[(begin + r) % len(among)]
-            if j == c or counts[j] + people > high[j]:
+            if j == c or counts[j] + people > high[j] or not moving[at_k[c], counts[j], at_k[j]]:
                 continue
             new = 1 if counts[j] == 0 else 0
             good = True
@@ -69,7 +71,14 @@ def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people:
     return found
 
 
-def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200, seed: int = 2010) -> Missing:
+def everybody_but(
+    known: Known,
+    counts: IntArray,
+    unknown: int,
+    cells: int = 200,
+    seed: int = 2010,
+    numbers: MaskNumbers | None = None,
+) -> Missing:
     """What an insider who lacks some people proves about the small cells whose people are all missing.
 
     For one person the answer is complete: the person is in this cell, or would fit into another one. For several
@@ -87,6 +96,8 @@ def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200
         With several people: how many small cells are tried.
     seed : int, default 2010
         Selects the cells that are tried, and the other missing people.
+    numbers : MaskNumbers, optional
+        The numbers of masks that the insider counts, where a rule fixes them.
 
     Returns
     -------
@@ -101,7 +112,7 @@ def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200
     rng = np.random.default_rng(seed)
     if unknown > 1 and len(tried) > cells:
         tried = np.sort(rng.choice(tried, cells, replace=False))
-    may_leave = _may_leave(open_, own, tried)
+    may_leave = _may_leave(open_, own, tried, numbers)
     if unknown == 1:
         low, high = np.where(may_leave, 0, 1), np.ones(len(tried), np.int64)
     else:
@@ -109,17 +120,19 @@ def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200
     return Missing(Insight(open_.packed[tried], own[tried], low, high), may_leave)
 
 
-def _may_leave(known: Intervals, own: IntArray, tried: IntArray) -> BoolArray:
+def _may_leave(known: Intervals, own: IntArray, tried: IntArray, numbers: MaskNumbers | None) -> BoolArray:
     """For each tried cell, whether all its people would fit into one other cell."""
     flat = known.member.reshape(-1)
     order = np.argsort(flat, kind="stable")
     first = np.searchsorted(flat[order], np.arange(len(known.least) + 1))
     sets = first, (order // max(known.member.shape[1], 1)).astype(np.int64)
     found: BoolArray = np.zeros(len(tried), dtype=bool)
+    at_k, anywhere = known.at_k.astype(np.int64), np.ones((2, known.K + 1, 2), dtype=bool)
     for people in np.unique(own[tried]).tolist():
         which = (own[tried] == people) & (known.low[tried] == 0)  # a cell masked to K is occupied
         fits = _fitting(known, own, people)
-        found[which] = elsewhere(tried[which], known.member, sets, fits, (own, known.high), people)
+        state = own, known.high, at_k, anywhere if numbers is None else numbers.moving(people)
+        found[which] = elsewhere(tried[which], known.member, sets, fits, state, people)
     return found
 
 

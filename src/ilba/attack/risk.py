@@ -27,6 +27,7 @@ from ilba.attack.guessing import Guesses, Guessing, measured, proven_by_insider
 from ilba.attack.insiders import Missing, everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, at
 from ilba.attack.lattice import table_of
+from ilba.attack.masknumbers import MaskNumbers
 from ilba.attack.published import PublishedTables
 from ilba.attack.riskreport import RiskReport
 from ilba.attack.scoring import Believed, TrueCells
@@ -503,11 +504,11 @@ class _Work:
             self._unmeasured(one.name)
             return
         bound = self._insider_bound(one.name)
-        seen = AttackerView(view, Brought(bound=bound))
         if one.unknown is not None:
             self._missing(one, bound)
             return
         if one.cells > 1:
+            seen = AttackerView(view, Brought(bound=bound))
             found = named.everything_but_some(seen, one.cells)
             tried, proven = len(found.packed), found.proven(K)
             share = float(proven.mean()) if tried else 0.0
@@ -516,17 +517,53 @@ class _Work:
             self.row(one.name, one.knows, bound=bound, **counted)
             self.notes.append(f"{one.name}: {tried:,} small cells were tried, {share:.1%} proven by propagation.")
             return
-        found = named.everything_but_one(seen)
+        found = self._insight(view, bound)
         proven = found.proven(K)
         exactly = proven & (found.low == found.high)
         self.row(
             one.name, one.knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
             certified=int((~proven).sum()), undecided=0, bound=bound, **self._guesses(one.name),
         )  # fmt: skip
+        seen = AttackerView(view, Brought(bound=bound))
         for level in sorted({node[0] for node in view.tables}):
             own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
-            self._level(one.name, level, named.everything_but_one(seen, own) if own else None)
+            if own:
+                where = f"tables of {view.codes.lists[0].columns[level - 1]}" if level else "tables of the whole"
+                self._detail(one.name, f"{where} alone", named.everything_but_one(seen, own))
+        self._tell_numbers(one.name)
         self._lottery(one, bound)
+
+    def _insight(self, view: PublishedTables, bound: int | None) -> Insight:
+        """What an insider who lacks one cell proves by a bound, and by the numbers of masks where they are usual."""
+        found = named.everything_but_one(AttackerView(view, Brought(bound=bound)))
+        numbers = MaskNumbers.of(view)
+        if numbers is None:
+            return found
+        packed, _, masked = named.small_cells(view)
+        return numbers.narrowed(found, at(packed, masked, found.packed) == view.K)
+
+    def _tell_numbers(self, name: str) -> None:
+        """Say what the numbers of masks alone prove, or that they are not the usual ones."""
+        if self.numbers is not None:
+            alone = self._insight(self.published, None)
+            proven = alone.proven(self.published.K)
+            exactly = int((proven & (alone.low == alone.high)).sum())
+            self._detail(name, "numbers of masks alone", alone)
+            self.notes.append(
+                f"{name}: controlled SCA masks x of K cells with the count x to K, as nearly as possible, and this "
+                f"rule is public. By counting the masks of all other cells it alone proves {int(proven.sum()):,} "
+                f"cells, {exactly:,} of them exactly."
+            )
+        elif self.published.policy.name == "controlled" and not self.published.move:
+            self.notes.append(
+                f"{name}: the numbers of masks are not those of the public rule of controlled SCA here, so nothing is "
+                f"concluded from them."
+            )
+
+    @cached_property
+    def numbers(self) -> MaskNumbers | None:
+        """The numbers of masks of the published tables, where the rule of controlled SCA fixes them."""
+        return MaskNumbers.of(self.published)
 
     def _missing(self, one: Insider, bound: int | None) -> None:
         """Measure an insider who lacks n people, on the small cells whose people are all missing."""
@@ -550,7 +587,7 @@ class _Work:
     def _lacking(self, view: PublishedTables, bound: int | None, unknown: int) -> Missing:
         known = Known.of(view, Brought(bound=bound))
         counts = at(self.true.packed, self.true.counts, known.packed)
-        return everybody_but(known, counts, unknown)
+        return everybody_but(known, counts, unknown, numbers=MaskNumbers.of(view))
 
     def _guesses(self, name: str) -> dict[str, Any]:
         """The insider's beliefs about the one unknown cell, from the errors of the sums around it."""
@@ -566,7 +603,11 @@ class _Work:
         counts = at(self.true.packed, self.true.counts, packed)
         cells = packed, known.low[inside], known.high[inside]
         log = self._fitted().log(packed, self.published.K)
-        chance = named.insider_beliefs(self.published, cells, counts, log, tables)
+        numbers, base = self.numbers, self.published.base
+        fits = None
+        if numbers is not None and base is not None:
+            fits = numbers.fitting(counts, at(base.packed, base.value, packed) == self.published.K)
+        chance = named.insider_beliefs(self.published, cells, counts, log, tables, fits)
         believed = Believed(self.true, packed, chance, counts, areas)
         self.bins += believed.calibration(name)
         return believed.figures()
@@ -590,7 +631,7 @@ class _Work:
         if relied is None:
             self.notes.append(
                 f"{name}: no bound is stated, and neither the usual one of {usual} nor {largest} holds here: none is "
-                f"used, so nothing is proven."
+                f"used."
             )
         elif self._keeps_masks:
             self.notes.append(
@@ -599,8 +640,7 @@ class _Work:
                 f"be sure of. With a larger bound it would be smaller."
             )
         elif relied == usual:
-            seen = AttackerView(self.published, Brought(bound=largest))
-            certain = int(named.everything_but_one(seen).proven(self.published.K).sum())
+            certain = int(self._insight(self.published, largest).proven(self.published.K).sum())
             self.notes.append(
                 f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here. It "
                 f"holds with 19 of 20 secrets; with {largest}, the largest one that masks are chosen for, {certain:,} "
@@ -630,12 +670,8 @@ class _Work:
             return self.store is not None and is_later(self.store)
         return False
 
-    def _level(self, name: str, level: int, found: Insight | None) -> None:
-        if found is None:
-            return
-        columns = self.published.codes.lists[0].columns
+    def _detail(self, name: str, what: str, found: Insight) -> None:
         proven = found.proven(self.published.K)
-        what = f"tables of {columns[level - 1]} alone" if level else "tables of the whole alone"
         self.detail.append(
             {"attacker": name, "what": what, "small": len(proven), "proven": int(proven.sum()),
              "exactly": int((proven & (found.low == found.high)).sum())}
@@ -664,8 +700,8 @@ class _Work:
                 proven = self._lacking(other, bound, one.unknown).insight.proven(self.published.K)
                 shares.append(float(proven.mean()) if len(proven) else 0.0)
                 continue
+            shares.append(float(self._insight(other, bound).proven(self.published.K).sum()) / self.small)
             seen = AttackerView(other, Brought(bound=bound))
-            shares.append(float(named.everything_but_one(seen).proven(self.published.K).sum()) / self.small)
             own = [node for node in other.tables if node[0] == top and node != other.lattice.base]
             found = named.everything_but_one(seen, own).proven(self.published.K) if own else np.zeros(1, dtype=bool)
             coarse.append(float(found.sum()) / self.small)

@@ -154,7 +154,7 @@ WORDS = {
     "These are the {} lines with the largest gain, of {}.": "전체 {1}줄 중 이득이 가장 큰 {0}줄입니다.",
     "variable": "변수", "people": "사람", "pure": "순수", "accuracy": "정확도", "expected": "예상", "gain": "이득",
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
-    "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
+    "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만", "numbers of masks alone": "조정값의 개수만",
     "{}: no bound is stated, but the usual one of {} is known to everybody and holds here. It holds with 19 of 20 secrets; "
     "with {}, the largest one that masks are chosen for, {} cells are proven. What is likely uses no bound, so it may be less "
     "than what is proven.":
@@ -166,8 +166,14 @@ WORDS = {
     "known to everybody and holds: it is used.":
         "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않습니다. 조정값을 선택할 때 쓰는 가장 큰 한도 {}는 누구나 알며 "
         "지켜지므로 이를 씁니다.",
-    "{}: no bound is stated, and neither the usual one of {} nor {} holds here: none is used, so nothing is proven.":
-        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않으며, 증명되는 것이 없습니다.",
+    "{}: no bound is stated, and neither the usual one of {} nor {} holds here: none is used.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
+    "{}: controlled SCA masks x of K cells with the count x to K, as nearly as possible, and this rule is public. By counting "
+    "the masks of all other cells it alone proves {} cells, {} of them exactly.":
+        "{}: controlled SCA는 빈도가 x인 칸 K개 중 x개를 되도록 가깝게 K로 조정하며, 이 규칙은 공개되어 있습니다. 다른 모든 칸의 조정값을 세면 "
+        "이것만으로 칸 {}개가 증명되며, 그중 {}개는 정확히 알려집니다.",
+    "{}: the numbers of masks are not those of the public rule of controlled SCA here, so nothing is concluded from them.":
+        "{}: 여기서 조정값의 개수는 controlled SCA의 공개된 규칙과 다르므로, 이로부터 아무것도 추론하지 않습니다.",
     "{}: masks of earlier publications are kept here, so errors may be of any size, and nobody outside knows whether {} "
     "holds. It holds, and is used: the share is more than an insider can be sure of. With a larger bound it would be "
     "smaller.":
@@ -229,12 +235,13 @@ WORDS = {
     "it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication the usual bound "
     "holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one keeps masks, so errors may "
     "be larger, and nobody outside knows which bound holds: the share is more than an insider can be sure of. It depends much "
-    "on the bound and on the secret.":
+    "on the bound and on the secret. An insider who lacks one cell or one person also counts the masks of the cells of each "
+    "count, if they are as many as the public rule says.":
         "함께 선택한 조정값의 합계에서 내부자는 주어진 한도를, 그 한도가 지켜지지 않았으면 최대 손실을 이용합니다. 주어진 한도가 없으면 "
         "통상의 한도를, 그것이 지켜지지 않으면 3K-2를 이용하고, 둘 다 지켜지지 않으면 한도를 이용하지 않습니다. 첫 공표에서 통상의 한도는 "
         "비밀 키 20개 중 19개에서 지켜지며, 3K-2는 조정값을 선택할 때 쓰는 가장 큰 한도입니다. 이후의 공표는 조정값을 유지하므로 오차가 더 클 "
         "수 있고 어느 한도가 지켜지는지 외부의 누구도 모릅니다. 이 비율은 내부자가 확신할 수 있는 것보다 크며, 한도와 비밀 키에 따라 크게 "
-        "다릅니다.",
+        "다릅니다. 칸 하나나 1명을 모르는 내부자는 조정값의 개수가 공개된 규칙과 같으면 빈도별 칸의 조정값도 셉니다.",
     "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
     " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias: of the finest counts "
     "1..K-1, the largest distance between such a count and the mean of its published numbers. Totals are tables of at most "

@@ -431,6 +431,14 @@ class Chapter:
         known = self.known(finest, "controlled", move)
         return known if drawn is None or not known.unknown else finest.either(known, drawn)
 
+    def keeps_masks(self, finest: AnyFinestTable) -> bool:
+        """Whether earlier publications left masks of this table; other columns have other masks."""
+        K = finest.design.threshold
+        before = [one for one in self.earlier if one.has_masks and one.threshold == K]
+        last = max((one.number for one in before), default=0)
+        codes = {(one.method, MaskCode(K, one.move)) for one in before}
+        return any(self._known(finest, *code, last).unknown < self._known(finest, *code, 0).unknown for code in codes)
+
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """The table with its published masks in place of its own."""
         if not finest.remembers:
@@ -645,9 +653,9 @@ def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str
 
 
 def is_later(finest: AnyFinestTable) -> bool:
-    """Whether the ledger at hand has masks of earlier publications of these people, which this one keeps."""
-    chapter, K = at_hand(finest), finest.design.threshold
-    return chapter is not None and any(one.has_masks and one.threshold == K for one in chapter.earlier)
+    """Whether the ledger at hand has masks of this table from earlier publications, which this one keeps."""
+    chapter = at_hand(finest)
+    return chapter is not None and chapter.keeps_masks(finest)
 
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:

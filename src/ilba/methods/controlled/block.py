@@ -38,7 +38,8 @@ _SHARED = 7, 9  # the part (7/9) of the bound that each of several parallel bloc
 _KNOWN = 200  # passes if most masks are known
 _TRIES = 3  # tries to give a class its number of masks
 _AFTER = 20  # evaluated flips per cell for each further step of the bound
-_NEAR_ENOUGH = 100  # a mean within 1/100 of the count is near enough: no bound is broken for it
+NEAR_ENOUGH = 100
+"""A mean within one part in this many of the count is near enough: no bound is broken for it."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,7 @@ class _Problem:
         if self.aims is None or self.sizes is None:
             return
         for v in [*self.there] * 2:  # the repair of one class may disturb another
-            near = _NEAR_ENOUGH * abs(self.kind_error[v]) <= self.sizes[v]
+            near = NEAR_ENOUGH * abs(self.kind_error[v]) <= self.sizes[v]
             if near or self.kind_error[v] == self.aim[v]:
                 continue
             yield from self._force(v)

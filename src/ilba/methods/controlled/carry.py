@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.methods.controlled.block import Before, Done, Share
+from ilba.methods.controlled.block import NEAR_ENOUGH, Before, Done, Share
 from ilba.methods.controlled.kernels import mixed
 from ilba.methods.controlled.plan import MaskBlock, Node
 from ilba.methods.controlled.search import Control, Rules
@@ -102,3 +102,17 @@ def _aims(sizes: IntArray, K: int, tiny: IntArray, numbers: IntArray) -> IntArra
             up = int(mixed(numbers[tiny == x].astype(np.uint64).sum(dtype=np.uint64))) % K < rest
         aims[x - 1] = K * (masks + up) - x * size
     return aims
+
+
+def may_have(x: IntArray, size: IntArray, masks: IntArray, K: int) -> npt.NDArray[np.bool_]:
+    """Whether a class of so many cells with the count x may get this number of masks of K.
+
+    The rule is public. It is broken only where the bound leaves no other way.
+
+    >>> may_have(np.array([2, 2, 2]), np.array([50, 50, 10]), np.array([20, 21, 4]), 5).tolist()
+    [True, False, True]
+    """
+    error = np.abs(K * masks - x * size)
+    up_or_down = (size <= TINY * K) | (2 * (x * size % K) == K)
+    found: npt.NDArray[np.bool_] = (NEAR_ENOUGH * error <= size) | (2 * error <= K) | (up_or_down & (error < K))
+    return found
