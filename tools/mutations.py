@@ -97,7 +97,8 @@ TESTS = {
     "attack/fewcells": ["attack/test_fewcells.py", "attack/test_solver.py", "attack/test_verdict.py"],
     "attack/unmasked": ["attack/test_counterexamples.py", "attack/test_solver.py"],
     "attack/counterexamples": ["attack/test_counterexamples.py", "attack/test_solver.py"],
-    "attack/insiders": ["attack/test_insiders.py", "attack/test_risk.py"],
+    "attack/insiders": ["attack/test_insiders.py", "attack/test_masknumbers.py", "attack/test_risk.py"],
+    "attack/masknumbers": ["attack/test_masknumbers.py"],
     "attack/attackers": ["attack/test_insiders.py", "attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
     "attack/intervals": [
         "attack/test_intervals.py",
