@@ -290,5 +290,8 @@ def test_a_ptable_that_moves_counts_below_zero_needs_a_threshold():
 def test_whole_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
     with pytest.raises(ilba.InputError, match=r"record keys from 0 to 200 .* in one direction.*Divide them"):
         cell_key_table(PEOPLE.with_columns(record_key=pl.lit(200)), MOVES, "sex")
+    keys = np.random.default_rng(1).integers(0, 2**24, 1000)
+    with pytest.raises(ilba.InputError, match="in one direction"):
+        cell_key_table(pl.DataFrame({"sex": "f", "record_key": keys}), MOVES, "sex")
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")

@@ -148,7 +148,9 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
 @click.option("--period", default="", help="The reference time of the data, such as 2026-07-01.")
 @click.option("--unit", default="", help="The unit of a record, such as persons.")
-@click.option("--record-key", help="The column of record keys, for --method cell-key [drawn by the secret].")
+@click.option(
+    "--record-key", help="The column of record keys, 0 to 255, 0 to 10^8-1 or decimals, for cell-key [drawn]."
+)
 @engines
 @json_option
 def build_command(
