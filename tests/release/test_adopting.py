@@ -8,9 +8,11 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, InputError, Ledger, Population, Release, Secret, SecretError, UnsafeRelease
+from ilba.cli import commands
 from ilba.errors import Advice, Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.release.adopting import told
@@ -248,6 +250,61 @@ def test_other_masks_by_r_for_one_wave_are_a_conflict_also_where_no_wave_is_name
     ):
         ledger_in(agency).adopt([], second, **options)
     assert len(ledger_in(agency).publications) == 1
+
+
+OTHERS = r"was published with other masks than this table has\. .*finest.published\(\), or from `ilba table --public`"
+
+
+def test_numbers_of_a_store_whose_published_masks_are_others_come_with_a_notice(agency, monkeypatch):
+    path = agency / "2026.parquet"
+    options = {"population": "p", "wave": "2026", "secret": agency / "agency.secret"}
+    FinestTable.from_counts(TOY, ["town"], ["sex"], **options).save(path)
+    store, wanted = ilba.open_store(path), (1, "sex", ["a"], ["f"])
+    drawn = store.frame["N_masked"]
+    by_r = TOY.with_columns(N_masked=pl.when(pl.col("N") < 5).then(5 - drawn).otherwise(drawn))
+    by_r = FinestTable.from_counts(by_r, ["town"], ["sex"]).declared_as(Population("p", "2025"))
+    ledger_in(agency).adopt([], by_r, tables=["town.sex"], secret=agency / "agency.secret")
+    with warnings.catch_warnings(action="error"):
+        before = ilba.get_agg_freq(*wanted, path)
+    with pytest.warns(ilba.Notice, match=OTHERS):
+        store.table("town", "sex").public()  # before this wave is published, too
+    store.release(agency / "out", "ilba", ["town.sex"], accept_risk=True)
+    for give in (
+        lambda: ilba.get_agg_freq(*wanted, path),
+        lambda: store.cell(*wanted),
+        lambda: ilba.save_agg_tb(1, "sex", path, agency / "a.csv", agency / "b.csv"),
+        lambda: store.table("town").public(),
+        lambda: store.table("town").chart(),
+        lambda: store.table("town").write_csv(agency / "c.csv", public=True),
+        lambda: CliRunner().invoke(commands, ["cell", str(path)], catch_exceptions=False),
+        lambda: CliRunner().invoke(commands, ["table", str(path)], catch_exceptions=False),
+        lambda: CliRunner().invoke(commands, ["cube", str(path), "-o", str(agency / "cube")], catch_exceptions=False),
+    ):
+        with pytest.warns(ilba.Notice, match=OTHERS):
+            give()
+    published = store.published()
+    with warnings.catch_warnings(action="error"):
+        published.table("town", "sex").public()
+        assert published.cell(*wanted) == 5 - before
+    with pytest.warns(ilba.Notice, match=OTHERS):
+        assert ilba.get_agg_freq(*wanted, path) == before
+    with monkeypatch.context() as once:
+        once.setattr("ilba.release.other_numbers", lambda *_: pytest.fail("the ledger is read once"))
+        with pytest.warns(ilba.Notice, match=OTHERS):
+            ilba.get_agg_freq(*wanted, path)
+    shutil.rmtree(agency / "agency.ledger")
+    with warnings.catch_warnings(action="error"):
+        assert CliRunner().invoke(commands, ["cell", str(path)], catch_exceptions=False).exit_code == 0
+
+
+def test_a_cell_of_a_store_that_was_published_by_another_method_comes_with_a_notice(agency):
+    path = agency / "store.parquet"
+    FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret").save(path)
+    with warnings.catch_warnings(action="error"):
+        ilba.get_agg_freq(1, "sex", ["a"], ["f"], path)
+    ilba.open_store(path).release(agency / "out", accept_risk=True)
+    with pytest.warns(ilba.Notice, match="was published with method='controlled' and K=5, and this table has"):
+        ilba.get_agg_freq(1, "sex", ["a"], ["f"], path)
 
 
 def test_a_release_of_another_store_is_refused(store, census, agency):

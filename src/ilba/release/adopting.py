@@ -13,13 +13,13 @@ from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
 from ilba.methods.controlled.search import Chosen
-from ilba.release.bookmarks import beside
 from ilba.release.chapter import Chapter, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.replacing import way
 from ilba.release.writing import chosen_again, entry_of
 from ilba.secret.secret import Secret
+from ilba.tables.beside import published_path
 from ilba.tables.finest import FinestTable
 from ilba.tables.table import Table
 
@@ -89,7 +89,8 @@ def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -
 
 def _aside(place: Path) -> Path | None:
     """The masks file of an earlier version beside a store."""
-    file = beside(place).with_name(beside(place).name.removesuffix(".published.json") + ".masks.parquet")
+    note = published_path(place)
+    file = note.with_name(note.name.removesuffix(".published.json") + ".masks.parquet")
     return file if file.exists() else None
 
 

@@ -167,6 +167,15 @@ class Chapter:
         """The last publication, if these people were published in other ways, but not in this one."""
         return None if way in {one.way for one in self.beside} else next(reversed(self.beside), None)
 
+    def shows_others(self, finest: AnyFinestTable, way: Way) -> bool:
+        """Whether these people were published in this way, but with other masks or record keys than in this table."""
+        if finest.by is not None and finest.by.joint:
+            return False  # nothing but making all its tables would tell
+        same = {one.masks for one in self.of_same_data() if one.way == way}
+        if same or not finest.remembers:
+            return bool(same) and finest.marks()[1] not in same
+        return self.known(finest, way[0], finest.move).differing > 0
+
     def check(
         self,
         finest: AnyFinestTable,
