@@ -95,6 +95,7 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
     wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"é",FALSE,90,0,0\n'
     for text, says in [
         (wrote.format(5), r"agg_tb.csv' has only 2 rows of the 3 .* Nothing was entered.*\(--tables town\.own%2Ecar"),
+        ('"",' + wrote.format(5).replace('\n"', '\n"1","'), r"agg_tb.csv' has R's row names.*row.names = FALSE"),
         (wrote.format(0), r"agg_tb.csv' differs from what these masks give in 2 rows of 3\. Nothing was entered"),
         (wrote.format(0) + '"é",TRUE,70,0,0\n', "in 1 row of 3"),
         (wrote.format(5) + '"é",TRUE,71,0,0\n', "in 1 row of 3"),
@@ -211,7 +212,9 @@ def test_years_of_r_with_other_masks_are_entered_with_a_note_and_each_stays_as_i
     options = {"tables": ["town.sex"], "secret": secret}
     first, second = (year_of_r(masks, wave=wave) for wave, masks in YEARS)
     ledger_in(agency).adopt([], first, **options)
-    with pytest.warns(ilba.Notice, match=r"^2 small counts had another mask in wave '2024' .*entered first"):
+    with pytest.warns(
+        ilba.Notice, match=r"^2 small counts had another mask in wave '2024' .*is best the latest wave\."
+    ):
         ledger_in(agency).adopt([], second, **options)
     assert [one.other_masks for one in ledger_in(agency).publications] == [False, True]
     with warnings.catch_warnings(action="error"):

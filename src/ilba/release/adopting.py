@@ -173,6 +173,11 @@ def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl
     table = design.at(levels, [key for key in design.keys if key in columns])
     if frame.columns == ["Loss", "n", "perc"]:
         raise InputError(f"{file!r} is R's file of losses, which is no table. Leave it out.")
+    if frame.columns[:1] == [""]:
+        raise InputError(
+            f"{file!r} has R's row names: its first column has no name. Write it without: write.csv(x, 'agg_tb.csv', "
+            f"row.names = FALSE)."
+        )
     if MASKED not in frame.columns or set(table.columns) != set(columns):
         raise InputError(
             f"{file!r} has the columns {listing(frame.columns)}, and a table of this store has N_masked beside some of "

@@ -309,8 +309,8 @@ class Chapter:
         notice(
             f"{some(differing, 'small count')} had another mask in {_named(before)} (confidential). Readers who know "
             f"that such a count did not change can tell that it is small. Later publications keep the masks that were "
-            f"entered first. Usually those of the latest wave matter most: if nothing was published with this ledger "
-            f"yet, remove it and enter that wave first."
+            f"entered first, so that is best the latest wave. If it was not, and nothing was published with this "
+            f"ledger yet, remove it and enter the latest wave first."
         )
         return []
 
