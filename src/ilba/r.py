@@ -99,7 +99,8 @@ def save_agg_tb(
 ) -> Table:
     """Write a table masked by iLBA and the distribution of its information loss as CSV files.
 
-    Both files are confidential, because flags and losses disclose counts. Publish `Table.public` or a release.
+    Both files are confidential, because flags and losses disclose counts. Publish `Table.public` or a release. A notice
+    says if the store was published with other masks.
 
     Parameters
     ----------
@@ -119,7 +120,9 @@ def save_agg_tb(
     Table
         The table. Confidential.
     """
-    table = _opened(input_path).table(_level(hkey_level), key)
+    finest = _opened(input_path)
+    table = finest.table(_level(hkey_level), key)
+    finest.tell_other_numbers()
     table.write_csv(output_tb_path, output_iL_path)
     print("Header of aggregated masked table via iLBA")
     print(_console(table.head(6), types=True))
@@ -153,14 +156,17 @@ def get_agg_freq(
     Returns
     -------
     int
-        The masked count; 0 with a message if the cell does not occur.
+        The masked count by the masks of the store; 0 with a message if the cell does not occur. A notice says if the
+        store was published with other masks: those are in the release and in `FinestTable.published`.
     """
-    masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)
+    finest = _opened(input_path)
+    masked, occurs = finest.lookup(_level(hkey_level), key, hkey_value, key_value)
     if not occurs:
         print(
             "This combination does not occur. If it should, check hkey_value and key_value.",
             file=sys.stderr,
         )
+    finest.tell_other_numbers()
     return masked
 
 

@@ -102,6 +102,14 @@ def test_a_finest_table_of_r_keeps_dates_factors_and_logical_values_as_documente
     assert finest.cell("town", ["since"], ["a"], [date(2020, 1, 31)]) == 5
 
 
+def test_a_finest_table_of_r_without_masks_is_refused_since_new_ones_would_be_nobodys(tmp_path):
+    whole = gzip.decompress((FILES / "full_tb.rds").read_bytes())
+    assert b"N_masked" in whole
+    (tmp_path / "full_tb.rds").write_bytes(gzip.compress(whole.replace(b"N_masked", b"N_hidden")))
+    with pytest.raises(ilba.StoreError, match=r"no N_masked, so there are no masks by R.*FinestTable\.from_counts"):
+        ilba.read_rds(tmp_path / "full_tb.rds")
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -248,10 +248,18 @@ def test_a_sliced_ptable_has_a_result_in_several_intervals_in_the_order_of_their
         read_ptable(pl.concat([sliced, sliced.head(1)]))
 
 
+def test_intervals_that_are_rearranged_but_not_sliced_are_read_in_the_order_of_their_bounds():
+    rearranged = pl.DataFrame({"i": [0, 1, 1], "j": [0, 0, 2], "p": [1.0, 0.25, 0.75], "p_int_ub": [1.0, 1.0, 0.75]})
+    one = pl.DataFrame({"sex": ["a", "b", "c"], "record_key": [0.1, 0.7, 0.8]})
+    for given in (rearranged, rearranged.reverse(), rearranged.drop("p")):
+        assert cell_key_table(one, given, "sex")["puwc"].to_list()[1:] == [2, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("moves", "said"),
     [
         (MOVES.drop("p"), "not a p-table: it has i, j"),
+        (MOVES.with_columns(v=pl.Series([0, -1, 2])), "i=1, j=2: v is not the change j - i"),
         (MOVES.drop("i"), "not a p-table: it has j, p"),
         (MOVES.filter(pl.col("i") == 1), "without a gap"),
         (ONS_MOVES.head(3), "has 3 rows; 2 counts and 2 keys need 4"),
@@ -282,5 +290,8 @@ def test_a_ptable_that_moves_counts_below_zero_needs_a_threshold():
 def test_whole_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
     with pytest.raises(ilba.InputError, match=r"record keys from 0 to 200 .* in one direction.*Divide them"):
         cell_key_table(PEOPLE.with_columns(record_key=pl.lit(200)), MOVES, "sex")
+    keys = np.random.default_rng(1).integers(0, 2**24, 1000)
+    with pytest.raises(ilba.InputError, match="in one direction"):
+        cell_key_table(pl.DataFrame({"sex": "f", "record_key": keys}), MOVES, "sex")
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")

@@ -57,6 +57,7 @@ BACKWARDS = {
     ("tables.engine", "AnyFinestTable.publishable"): {"release"},
     ("tables.engine", "AnyFinestTable.release"): {"release"},
     ("tables.engine", "AnyFinestTable.report"): {"output"},
+    ("tables.engine", "AnyFinestTable.tell_other_numbers"): {"release"},
     ("tables.engine", "AnyFinestTable.risk"): {"attack"},
     ("tables.engine", "types"): {"release"},
     ("tables.table", "AnyTable._tell_other_numbers"): {"release"},

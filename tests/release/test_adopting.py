@@ -8,9 +8,11 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, InputError, Ledger, Population, Release, Secret, SecretError, UnsafeRelease
+from ilba.cli import commands
 from ilba.errors import Advice, Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.release.adopting import told
@@ -93,6 +95,7 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
     wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"é",FALSE,90,0,0\n'
     for text, says in [
         (wrote.format(5), r"agg_tb.csv' has only 2 rows of the 3 .* Nothing was entered.*\(--tables town\.own%2Ecar"),
+        ('"",' + wrote.format(5).replace('\n"', '\n"1","'), r"agg_tb.csv' has R's row names.*row.names = FALSE"),
         (wrote.format(0), r"agg_tb.csv' differs from what these masks give in 2 rows of 3\. Nothing was entered"),
         (wrote.format(0) + '"é",TRUE,70,0,0\n', "in 1 row of 3"),
         (wrote.format(5) + '"é",TRUE,71,0,0\n', "in 1 row of 3"),
@@ -209,7 +212,9 @@ def test_years_of_r_with_other_masks_are_entered_with_a_note_and_each_stays_as_i
     options = {"tables": ["town.sex"], "secret": secret}
     first, second = (year_of_r(masks, wave=wave) for wave, masks in YEARS)
     ledger_in(agency).adopt([], first, **options)
-    with pytest.warns(ilba.Notice, match=r"^2 small counts had another mask in wave '2024' .*entered first"):
+    with pytest.warns(
+        ilba.Notice, match=r"^2 small counts had another mask in wave '2024' .*is best the latest wave\."
+    ):
         ledger_in(agency).adopt([], second, **options)
     assert [one.other_masks for one in ledger_in(agency).publications] == [False, True]
     with warnings.catch_warnings(action="error"):
@@ -248,6 +253,61 @@ def test_other_masks_by_r_for_one_wave_are_a_conflict_also_where_no_wave_is_name
     ):
         ledger_in(agency).adopt([], second, **options)
     assert len(ledger_in(agency).publications) == 1
+
+
+OTHERS = r"was published with other masks than this table has\. .*finest.published\(\), or from `ilba table --public`"
+
+
+def test_numbers_of_a_store_whose_published_masks_are_others_come_with_a_notice(agency, monkeypatch):
+    path = agency / "2026.parquet"
+    options = {"population": "p", "wave": "2026", "secret": agency / "agency.secret"}
+    FinestTable.from_counts(TOY, ["town"], ["sex"], **options).save(path)
+    store, wanted = ilba.open_store(path), (1, "sex", ["a"], ["f"])
+    drawn = store.frame["N_masked"]
+    by_r = TOY.with_columns(N_masked=pl.when(pl.col("N") < 5).then(5 - drawn).otherwise(drawn))
+    by_r = FinestTable.from_counts(by_r, ["town"], ["sex"]).declared_as(Population("p", "2025"))
+    ledger_in(agency).adopt([], by_r, tables=["town.sex"], secret=agency / "agency.secret")
+    with warnings.catch_warnings(action="error"):
+        before = ilba.get_agg_freq(*wanted, path)
+    with pytest.warns(ilba.Notice, match=OTHERS):
+        store.table("town", "sex").public()  # before this wave is published, too
+    store.release(agency / "out", "ilba", ["town.sex"], accept_risk=True)
+    for give in (
+        lambda: ilba.get_agg_freq(*wanted, path),
+        lambda: store.cell(*wanted),
+        lambda: ilba.save_agg_tb(1, "sex", path, agency / "a.csv", agency / "b.csv"),
+        lambda: store.table("town").public(),
+        lambda: store.table("town").chart(),
+        lambda: store.table("town").write_csv(agency / "c.csv", public=True),
+        lambda: CliRunner().invoke(commands, ["cell", str(path)], catch_exceptions=False),
+        lambda: CliRunner().invoke(commands, ["table", str(path)], catch_exceptions=False),
+        lambda: CliRunner().invoke(commands, ["cube", str(path), "-o", str(agency / "cube")], catch_exceptions=False),
+    ):
+        with pytest.warns(ilba.Notice, match=OTHERS):
+            give()
+    published = store.published()
+    with warnings.catch_warnings(action="error"):
+        published.table("town", "sex").public()
+        assert published.cell(*wanted) == 5 - before
+    with pytest.warns(ilba.Notice, match=OTHERS):
+        assert ilba.get_agg_freq(*wanted, path) == before
+    with monkeypatch.context() as once:
+        once.setattr("ilba.release.other_numbers", lambda *_: pytest.fail("the ledger is read once"))
+        with pytest.warns(ilba.Notice, match=OTHERS):
+            ilba.get_agg_freq(*wanted, path)
+    shutil.rmtree(agency / "agency.ledger")
+    with warnings.catch_warnings(action="error"):
+        assert CliRunner().invoke(commands, ["cell", str(path)], catch_exceptions=False).exit_code == 0
+
+
+def test_a_cell_of_a_store_that_was_published_by_another_method_comes_with_a_notice(agency):
+    path = agency / "store.parquet"
+    FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret").save(path)
+    with warnings.catch_warnings(action="error"):
+        ilba.get_agg_freq(1, "sex", ["a"], ["f"], path)
+    ilba.open_store(path).release(agency / "out", accept_risk=True)
+    with pytest.warns(ilba.Notice, match="was published with method='controlled' and K=5, and this table has"):
+        ilba.get_agg_freq(1, "sex", ["a"], ["f"], path)
 
 
 def test_a_release_of_another_store_is_refused(store, census, agency):

@@ -13,10 +13,10 @@ from ilba import FinestTable, InputError, Ledger, Secret, StoreError, UnsafeRele
 from ilba.design.tables import wanted_tables
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
-from ilba.release.bookmarks import beside
 from ilba.release.chapter import Chapter, ledger_of, looked_up, opened
 from ilba.release.replacing import way
 from ilba.release.writing import entry_of
+from ilba.tables.beside import published_path
 
 COUNTS = pl.DataFrame(
     {
@@ -358,10 +358,10 @@ def test_files_beside_store_and_secret_tell_how_far_the_ledger_was(secret, book,
     published(store, secret, book)
     tip = {"entry": book.tip["n"], "digest": book.tip["digest"]}
     named = {"confidential": True, "format": 2, "ledger": str(book.path), "population": "p"}
-    assert json.loads(beside(store.place).read_text()) == named | tip
+    assert json.loads(published_path(store.place).read_text()) == named | tip
     of_secret = agency / "agency.ledgers.json"
     assert json.loads(of_secret.read_text())["ledgers"] == {str(book.path): tip}
-    assert stat.S_IMODE(of_secret.stat().st_mode) == stat.S_IMODE(beside(store.place).stat().st_mode) == 0o600
+    assert stat.S_IMODE(of_secret.stat().st_mode) == stat.S_IMODE(published_path(store.place).stat().st_mode) == 0o600
     for _ in range(2):  # a new ledger stays new until something is published
         with pytest.warns(ilba.Notice, match=r"this ledger is new, .* with \S*agency\.ledger\. .*give that ledger="):
             other = ledger_of(agency / "other.ledger", secret, False)
@@ -376,10 +376,10 @@ def test_files_beside_store_and_secret_tell_how_far_the_ledger_was(secret, book,
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 2, "population": "p", "entry": "x"}'])
 def test_damaged_files_beside_store_and_secret_are_told(secret, book, agency, text):
     store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
-    beside(store.place).write_text(text)
+    published_path(store.place).write_text(text)
     with pytest.raises(StoreError, match=r"s\.published\.json' is damaged"):
         looked_up(store, secret, book)
-    beside(store.place).unlink()
+    published_path(store.place).unlink()
     (agency / "agency.ledgers.json").write_text(text)
     with pytest.raises(StoreError, match=r"agency\.ledgers\.json' is damaged"):
         looked_up(store, secret, book)
@@ -387,9 +387,9 @@ def test_damaged_files_beside_store_and_secret_are_told(secret, book, agency, te
 
 def test_a_store_that_was_published_before_there_was_a_ledger_is_entered_first(secret, book, agency):
     store = ilba.open_store(toy().save(agency / "s.parquet"))
-    beside(store.place).write_text('{"format": 1, "publications": []}')
+    published_path(store.place).write_text('{"format": 1, "publications": []}')
     assert looked_up(store, secret, book).name == "unnamed-1"
-    beside(store.place).write_text('{"format": 1, "publications": [{}]}')
+    published_path(store.place).write_text('{"format": 1, "publications": [{}]}')
     with pytest.raises(UnsafeRelease, match="ilba ledger adopt RELEASE --store"):
         looked_up(store, secret, book)
 

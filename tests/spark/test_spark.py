@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import decimal
 import importlib.util
@@ -135,6 +136,14 @@ def test_cell_keys_give_the_same_numbers_on_spark(spark, monkeypatch):
         wanted = {one.selection.name: one.detail for one in ours.cube(levels=["town"], max_keys=1)}
         for table in theirs.cube(levels=["town"], max_keys=1):
             assert table.collect().detail.equals(wanted[table.selection.name]), table.selection.name
+
+
+def test_whole_record_keys_of_a_smaller_range_are_refused_on_spark(spark):
+    few = population().head(200)
+    for parts in (2**26, 10**8):
+        keyed = few.with_columns(key=pl.Series(np.random.default_rng(5).integers(0, parts, few.height)))
+        with pytest.raises(ilba.InputError, match="not spread over") if parts < 10**8 else contextlib.nullcontext():
+            ilba.build(on_spark(spark, keyed), HKEY, KEY, secret=SECRET, record_key="key")
 
 
 REAL = [

@@ -277,9 +277,27 @@ def test_the_audit_attacks_the_numbers_that_a_release_shows(drawn):
 
 
 def test_whole_keys_of_another_range_are_refused_since_they_would_all_move_counts_one_way(people):
-    for parts in (300, 65_536, 10**6, 2**32):
-        other = people.with_columns(other=pl.Series(np.random.default_rng(1).integers(0, parts, people.height)))
+    drawn = np.random.default_rng(1)
+    for least, above in (
+        (0, 100),
+        (0, 300),
+        (0, 10**6),
+        (0, 2**24),
+        (0, 2 * 10**7),
+        (0, 2**26),
+        (10**7, 10**8),
+        (0, 2**32),
+    ):
+        other = people.with_columns(other=pl.Series(drawn.integers(least, above, people.height)))
         with pytest.raises(InputError, match="divide them by the number of different keys"):
             built(other, "other")
-    whole = people.with_columns(other=pl.Series(np.random.default_rng(1).integers(0, 10**8, people.height)))
-    assert built(whole, "other").record_keys == RecordKeys(10**8, "other")
+    for records in (1, 2, 10, people.height):
+        whole = people.head(records).with_columns(other=pl.Series(drawn.integers(0, 10**8, records)))
+        assert built(whole, "other").record_keys == RecordKeys(10**8, "other")
+
+
+def test_few_whole_keys_may_be_low_by_chance(people):
+    few = people.head(3).with_columns(other=pl.Series([5, 70_000, 2_000_000]))
+    assert built(few, "other").record_keys == RecordKeys(10**8, "other")
+    with pytest.raises(InputError, match="from 0 to 255 or from 0 to 99,999,999, or numbers from 0 to 1"):
+        built(few.with_columns(other=pl.Series([5, 700, 999])), "other")

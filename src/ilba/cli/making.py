@@ -148,7 +148,9 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
 @click.option("--period", default="", help="The reference time of the data, such as 2026-07-01.")
 @click.option("--unit", default="", help="The unit of a record, such as persons.")
-@click.option("--record-key", help="The column of record keys, for --method cell-key [drawn by the secret].")
+@click.option(
+    "--record-key", help="The column of record keys, 0 to 255, 0 to 10^8-1 or decimals, for cell-key [drawn]."
+)
 @engines
 @json_option
 def build_command(
@@ -302,6 +304,8 @@ def table_command(
                 accept_conflict=accept_conflict,
                 progress=bar,
             )
+        else:
+            finest.tell_other_numbers()
         bar.stage("masking")
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
@@ -391,12 +395,17 @@ def cell_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Print the masked count of one cell (confidential: a note says if a combination does not occur)."""
+    """Print the masked count of one cell by the masks of the store (confidential).
+
+    Notes say if a combination does not occur, and if the store was published with other masks: `ilba table --public`
+    has those.
+    """
     finest = opened_on(engine, store, method)
     names = [hierarchy.name for hierarchy in finest.design.hierarchies]
     path = named_lists(hkey_value, "--hkey-value", names)
     asked = {name: typed_labels(part) for name, part in path.items()} if isinstance(path, dict) else typed_labels(path)
     masked, occurs = finest.lookup(typed_level(level), key, asked, typed_labels(key_value))
+    finest.tell_other_numbers()
     if not occurs:
         click.echo("note: this combination does not occur (confidential).", err=True)
     print_json({"N_masked": masked}) if as_json else click.echo(str(masked))
@@ -425,7 +434,9 @@ def cube_command(
     """Make every table of a store, masked by iLBA or --method (confidential). Continues an interrupted run."""
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
-        cube = opened_on(engine, store, method).cube([typed_level(level) for level in levels] or None, keys, max_keys)
+        finest = opened_on(engine, store, method)
+        finest.tell_other_numbers()
+        cube = finest.cube([typed_level(level) for level in levels] or None, keys, max_keys)
         cube.write(out, progress=bar)
     if as_json:
         print_json({"cube": out, "tables": [selection.name for selection in cube.selections]})

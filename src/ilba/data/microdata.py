@@ -367,7 +367,11 @@ class Microdata(Source):
         number = record_key_numbers(column, source.collect_schema()[column])
         split = (number != number.round(0)).any()
         query = source.select(
-            least=number.min(), most=number.max(), missing=number.is_null().sum() + number.is_nan().sum(), split=split
+            number=pl.len(),
+            least=number.min(),
+            most=number.max(),
+            missing=number.is_null().sum() + number.is_nan().sum(),
+            split=split,
         )
         found = told(lambda: query.collect(engine="streaming"), self._said).row(0, named=True)
         keys = RecordKeys.of_column(column, **found)

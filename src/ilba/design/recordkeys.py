@@ -12,7 +12,9 @@ RECORD_KEY = "record_key"
 """the column of a store with the sums of record keys"""
 KEY_RANGE = 10**8
 """record keys are whole numbers modulo this, a multiple of 256, so their sums serve both layouts"""
+KINDS = "whole numbers from 0 to 255 or from 0 to 99,999,999, or numbers from 0 to 1"
 _ONS = 256
+_CHANCE = 1e-9  # what random keys do less often than this is another range
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,38 @@ class RecordKeys:
         return cls(int(plain["parts"]), str(plain["column"]))
 
     @classmethod
-    def of_column(cls, name: str, least: float | None, most: float | None, missing: int, split: bool) -> RecordKeys:
-        """Recognise the keys by the smallest, the largest, the number missing, and whether any has decimals."""
+    def of_column(
+        cls, name: str, number: int, least: float | None, most: float | None, missing: int, split: bool
+    ) -> RecordKeys:
+        """Recognise keys by their number, the smallest, the largest, those missing, and whether any has decimals."""
         if missing or least is None or most is None:
             raise InputError(
-                f"the column {name!r} has missing keys, or keys that are not numbers. Every record "
-                f"needs a key: a whole number from 0 to 255, or a number from 0 to 1."
+                f"the column {name!r} has missing keys, or keys that are not numbers. Every record needs one. Keys are "
+                f"{KINDS}."
             )
         if split and least >= 0 and most <= 1:  # rounded keys may be 1, which counts as 0
             return cls(KEY_RANGE, name)
         if split or least < 0:
             raise InputError(
-                f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers from 0 to 1."
+                f"the record keys in {name!r} are neither whole numbers nor from 0 to 1, or below 0. Keys are {KINDS}."
             )
-        # Read as shares of 10^8, smaller keys would all be near 0 and move counts one way.
-        if most >= _ONS and not KEY_RANGE // 10 <= most < KEY_RANGE:
+        parts = _ONS if most < _ONS else KEY_RANGE
+        if not fill(parts, number, least, most):
             raise InputError(
-                f"the record keys in {name!r} are whole numbers above 255. They have to be from 0 to 255, or "
-                f"numbers from 0 to 1: divide them by the number of different keys."
+                f"the record keys in {name!r} are not spread over 0 to {parts - 1:,}: small counts would all change in "
+                f"one direction. Keys are {KINDS}. If yours have another range, divide them by the number of different "
+                f"keys, such as 16,777,216 for 0 to 16,777,215."
             )
-        return cls(_ONS if most < _ONS else KEY_RANGE, name)
+        return cls(parts, name)
+
+
+def fill(parts: int, number: int, least: float, most: float) -> bool:
+    """Whether random whole keys below `parts` may have this smallest and this largest one.
+
+    All of `number` keys are at most m with a chance of ((m + 1) / parts) ** number. Few keys may well be low.
+
+    >>> fill(10**8, 1000, 20_000, 2**26 - 1), fill(10**8, 10, 20_000, 2**26 - 1)
+    (False, True)
+    """
+    share = min(most + 1, parts - least) / parts
+    return share <= 1 and share**number >= _CHANCE

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ilba.design.recordkeys import KEY_RANGE, fill
 from ilba.errors import InputError, listing, nearest, suggesting
 from ilba.methods.masking import whole_numbers
 from ilba.methods.moves import perturbation
@@ -20,7 +21,6 @@ from ilba.methods.ptables import read_ptable
 from ilba.methods.tabulation import polars_frame, tabulate
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-_FINE = 10**8  # the keys of a European p-table, as whole numbers
 
 
 def _names(value: Any) -> list[str]:
@@ -48,9 +48,10 @@ def whole_keys(values: Any, parts: int) -> IntArray:
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
     whole = whole_numbers("record_key", given)
-    if parts == _FINE and whole.size and 0 < whole.max() < 2**16:
+    most = whole.max(initial=0)
+    if parts == KEY_RANGE and 0 < most < parts and not fill(parts, len(whole), whole.min(), most):
         raise InputError(
-            f"record keys from 0 to {whole.max()} would change all counts in one direction: this p-table is for keys "
+            f"record keys from 0 to {most} would change all counts in one direction: this p-table is for keys "
             f"in [0, 1). Divide them by their number, such as 256, or give a p-table with pcv, ckey and pvalue."
         )
     return whole % parts

@@ -180,9 +180,19 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
             f"European one i, j and p, upper or p_int_ub."
         )
     bounds = [] if upper is None else [upper]
-    _check_numbers(frame, ["i", "j"], [*bounds, *(["p"] if "p" in frame.columns else [])], ["i", "j", *bounds])
-    is_sliced = frame.select("i", "j").is_duplicated().any()  # as by modify_cnt_ptable of R: bounds give the order
-    frame = frame.sort("i", *(bounds if is_sliced else ["j"]))
+    more = [name for name in ("p", "v") if name in frame.columns]
+    _check_numbers(frame, ["i", "j"], [*bounds, *more], ["i", "j", *bounds])
+    if "v" in more and (wrong := frame.filter(pl.col("v") + pl.col("i") != pl.col("j"))).height:
+        raise InputError(
+            f"the p-table contradicts itself at i={wrong['i'][0]}, j={wrong['j'][0]}: v is not the change j - i. "
+            f"Correct one of them, or leave v out."
+        )
+    frame = frame.sort("i", "j")
+    if upper is not None:
+        is_sliced = frame.select("i", "j").is_duplicated().any()
+        if is_sliced or frame.select((pl.col(upper).diff().over("i") < -_SLACK).any()).item():
+            # Rearranged, as by modify_cnt_ptable of R: bounds give the order; of equal ones, an empty interval is last.
+            frame = frame.sort("i", upper, *([-pl.col("p")] if "p" in more else []), maintain_order=True)
     if upper is None:
         frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
     elif "p" in frame.columns:

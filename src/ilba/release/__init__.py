@@ -9,7 +9,7 @@ checks files of every version.
 from ilba.release.coarser import Finer
 from ilba.release.ledger import Ledger
 from ilba.release.reading import MANIFEST, PublicTable, Release
-from ilba.release.writing import INSIDE, publishable, published, release, tell_other_numbers
+from ilba.release.writing import INSIDE, other_numbers, publishable, published, release, tell_other_numbers
 
 __all__ = [
     "INSIDE",
@@ -18,6 +18,7 @@ __all__ = [
     "Ledger",
     "PublicTable",
     "Release",
+    "other_numbers",
     "publishable",
     "published",
     "release",

@@ -13,13 +13,13 @@ from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
 from ilba.methods.controlled.search import Chosen
-from ilba.release.bookmarks import beside
 from ilba.release.chapter import Chapter, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.replacing import way
 from ilba.release.writing import chosen_again, entry_of
 from ilba.secret.secret import Secret
+from ilba.tables.beside import published_path
 from ilba.tables.finest import FinestTable
 from ilba.tables.table import Table
 
@@ -89,7 +89,8 @@ def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -
 
 def _aside(place: Path) -> Path | None:
     """The masks file of an earlier version beside a store."""
-    file = beside(place).with_name(beside(place).name.removesuffix(".published.json") + ".masks.parquet")
+    note = published_path(place)
+    file = note.with_name(note.name.removesuffix(".published.json") + ".masks.parquet")
     return file if file.exists() else None
 
 
@@ -172,6 +173,11 @@ def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl
     table = design.at(levels, [key for key in design.keys if key in columns])
     if frame.columns == ["Loss", "n", "perc"]:
         raise InputError(f"{file!r} is R's file of losses, which is no table. Leave it out.")
+    if frame.columns[:1] == [""]:
+        raise InputError(
+            f"{file!r} has R's row names: its first column has no name. Write it without: write.csv(x, 'agg_tb.csv', "
+            f"row.names = FALSE)."
+        )
     if MASKED not in frame.columns or set(table.columns) != set(columns):
         raise InputError(
             f"{file!r} has the columns {listing(frame.columns)}, and a table of this store has N_masked beside some of "

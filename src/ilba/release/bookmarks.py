@@ -15,16 +15,10 @@ from ilba.errors import InputError, StoreError, UnsafeRelease, WriteError, listi
 from ilba.files import replacing
 from ilba.release.ledger import Ledger
 from ilba.secret.secret import Secret
-from ilba.tables.beside import bookmark_path
+from ilba.tables.beside import bookmark_path, published_path
 
 _FORMAT = 2
 """the format of the file beside a store; format 1 took the place of the ledger before there was one"""
-
-
-def beside(store: Path) -> Path:
-    """The file beside a store with the state of the ledger."""
-    stem = store.name if store.is_dir() else store.stem
-    return store.with_name(stem + ".published.json")
 
 
 def write(ledger: Ledger, secret: Secret | None, store: Path | None, population: str) -> None:
@@ -36,7 +30,7 @@ def write(ledger: Ledger, secret: Secret | None, store: Path | None, population:
             _replace(file, {"format": 1, "ledgers": {**_ledgers(file), str(ledger.path): tip}})
     if store is not None:
         named = {"ledger": str(ledger.path), "population": population}
-        _replace(beside(store), {"format": _FORMAT, **named, **tip})
+        _replace(published_path(store), {"format": _FORMAT, **named, **tip})
 
 
 def _replace(file: Path, plain: Mapping[str, Any]) -> None:
@@ -85,11 +79,11 @@ def refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]
 
 def refuse_trial(store: Path | None) -> None:
     """Refuse a trial from a store that was already published."""
-    if store is not None and beside(store).exists():
+    if store is not None and published_path(store).exists():
         raise UnsafeRelease(
-            f"this store was published before ({str(beside(store))!r}), so it cannot be published as a trial: other "
-            f"masks would reveal small counts. Leave ledger=False (--no-ledger) out. To look at another method without "
-            f"publishing: ilba compare STORE --method NAME, or ilba audit STORE --method NAME."
+            f"this store was published before ({str(published_path(store))!r}), so it cannot be published as a trial: "
+            f"other masks would reveal small counts. Leave ledger=False (--no-ledger) out. To look at another method "
+            f"without publishing: ilba compare STORE --method NAME, or ilba audit STORE --method NAME."
         )
 
 
@@ -97,7 +91,7 @@ def population_at(store: Path | None, ledger: Ledger) -> str:
     """The population last published from a store, after a check that the ledger is not an old copy."""
     if store is None:
         return ""
-    file = beside(store)
+    file = published_path(store)
     try:
         plain = json.loads(file.read_text(encoding="utf-8"))
         if plain["format"] == 1:

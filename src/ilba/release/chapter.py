@@ -167,6 +167,15 @@ class Chapter:
         """The last publication, if these people were published in other ways, but not in this one."""
         return None if way in {one.way for one in self.beside} else next(reversed(self.beside), None)
 
+    def shows_others(self, finest: AnyFinestTable, way: Way) -> bool:
+        """Whether these people were published in this way, but with other masks or record keys than in this table."""
+        if finest.by is not None and finest.by.joint:
+            return False  # nothing but making all its tables would tell
+        same = {one.masks for one in self.of_same_data() if one.way == way}
+        if same or not finest.remembers:
+            return bool(same) and finest.marks()[1] not in same
+        return self.known(finest, way[0], finest.move).differing > 0
+
     def check(
         self,
         finest: AnyFinestTable,
@@ -300,8 +309,8 @@ class Chapter:
         notice(
             f"{some(differing, 'small count')} had another mask in {_named(before)} (confidential). Readers who know "
             f"that such a count did not change can tell that it is small. Later publications keep the masks that were "
-            f"entered first. Usually those of the latest wave matter most: if nothing was published with this ledger "
-            f"yet, remove it and enter that wave first."
+            f"entered first, so that is best the latest wave. If it was not, and nothing was published with this "
+            f"ledger yet, remove it and enter the latest wave first."
         )
         return []
 

@@ -13,12 +13,12 @@ import polars as pl
 
 from ilba.design.design import MASKED
 from ilba.errors import IlbaError, SecretError, StoreError, listing, some
-from ilba.release.bookmarks import beside
 from ilba.release.ledger import LOG, Ledger, Publication
 from ilba.release.manifest import FORMAT
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret
+from ilba.tables.beside import published_path
 from ilba.tables.opening import open_store, read_rds
 from ilba.tables.store import ABOUT, OF_R
 
@@ -137,7 +137,7 @@ def _store(path: Path) -> Iterator[Finding]:
         yield Finding(
             str(path), "store", f"{dropped} was left out because of the data.", "ilba build ... --key A,B", True
         )
-    aside = beside(path)
+    aside = published_path(path)
     if aside.exists() and '"publications"' in aside.read_text(encoding="utf-8", errors="replace"):
         masks = aside.with_name(aside.name.removesuffix(".published.json") + ".masks.parquet")
         option = f" --masks {shlex.quote(str(masks))}" if masks.exists() else ""

@@ -201,8 +201,8 @@ def publishable(
 
 
 OUTSIDE = (
-    "Comparing the two reveals small counts, so give out only the published numbers: from the release, or from "
-    "finest.published()."
+    "Comparing the two reveals small counts, so give out only the published numbers: from the release, from "
+    "finest.published(), or from `ilba table --public`."
 )
 """what follows for numbers that somebody may give out"""
 INSIDE = "So this is not about the published tables; finest.published() has their masks."
@@ -210,14 +210,26 @@ INSIDE = "So this is not about the published tables; finest.published() has thei
 
 
 def tell_other_numbers(finest: AnyFinestTable, so: str = OUTSIDE) -> None:
-    """Give a notice if the ledger at hand has these people published by another method or K than this table."""
+    """Give a notice if the ledger at hand has these people published by another method, K or masks than this table."""
+    if told := other_numbers(finest, so):
+        notice(told)
+
+
+def other_numbers(finest: AnyFinestTable, so: str = OUTSIDE) -> str:
+    """What to say if the ledger at hand has these people published with other numbers than this table's; else empty."""
     chapter = at_hand(finest)
-    last = None if chapter is None else chapter.otherwise(way(finest.method, finest.design, finest.by, finest.move))
-    if last is not None:
-        notice(
+    if chapter is None:
+        return ""
+    own = way(finest.method, finest.design, finest.by, finest.move)
+    if (last := chapter.otherwise(own)) is not None:
+        return (
             f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
             f"this table has method={finest.method!r} and K={finest.design.threshold}. {so}"
         )
+    if chapter.shows_others(finest, own):
+        what = "masks" if finest.remembers else "record keys"
+        return f"the population {chapter.name!r} was published with other {what} than this table has. {so}"
+    return ""
 
 
 def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: Given) -> AnyFinestTable:

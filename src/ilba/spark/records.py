@@ -157,9 +157,9 @@ class SparkMicrodata(Source):
         number = F.expr(f"try_cast(replace(trim(cast({quoted(column)} as string)), ',', '.') as double)")
         split = F.max((number != F.rint(number)).cast("int"))
         missing = F.sum((number.isNull() | F.isnan(number)).cast("long"))
-        row = rows(self._kept().agg(F.min(number), F.max(number), missing, split))[0]
-        keys = RecordKeys.of_column(column, row[0], row[1], int(row[2] or 0), bool(row[3]))
-        whole = F.rint(number * KEY_RANGE) if row[3] else number
+        row = rows(self._kept().agg(F.count(F.lit(1)), F.min(number), F.max(number), missing, split))[0]
+        keys = RecordKeys.of_column(column, row[0], row[1], row[2], int(row[3] or 0), bool(row[4]))
+        whole = F.rint(number * KEY_RANGE) if row[4] else number
         return keys, [whole.cast("long")]
 
     def _kept(self) -> Frame:

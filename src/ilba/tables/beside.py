@@ -23,6 +23,12 @@ def bookmark_path(secret: Path) -> Path:
     return secret.with_suffix(".ledgers.json")
 
 
+def published_path(store: Path) -> Path:
+    """The file beside a store that was published, with the state of the ledger."""
+    stem = store.name if store.is_dir() else store.stem
+    return store.with_name(stem + ".published.json")
+
+
 def refuse_lost(target: Path) -> None:
     """Refuse to go on without the secret of a store, if it was lost after a publication."""
     place = secret_path(target)

@@ -140,9 +140,9 @@ def build(
     unit : str, default ""
         What one record stands for, such as "persons".
     record_key : str, optional
-        The column with the key of each record, for `method="cell-key"`: a whole number from 0 to 255, or a number
-        from 0 to 1. The keys are added up by cell and kept in the store. By default, the secret draws one key for each
-        finest cell and count on request.
+        The column with the key of each record, for `method="cell-key"`: a whole number from 0 to 255 or from 0 to
+        10^8-1, or a number from 0 to 1. The store keeps their sum in each cell. By default, the secret draws one key
+        for each finest cell and count on request.
     progress : callable, optional
         Called with each `ProgressStep`.
 

@@ -21,12 +21,12 @@ from ilba.design.labels import Label
 from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
-from ilba.errors import Advice, InputError, SecretError, listing, notice, suggesting
+from ilba.errors import Advice, IlbaError, InputError, SecretError, listing, notice, suggesting
 from ilba.methods.controlled.search import Chosen, Control, How, move_of, noise_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
-from ilba.tables.beside import secret_beside, secret_path
+from ilba.tables.beside import published_path, secret_beside, secret_path
 from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
@@ -95,6 +95,7 @@ class AnyFinestTable(ABC):
     by: Method | None = None
     """the method that makes its tables: see `with_method`; None if they come from its masks"""
     _unsaved_secret: Secret | None = None
+    _told: tuple[int | None, str] = None, ""  # when the store was last published, and how the numbers differ from these
 
     def __init__(self, about: About) -> None:
         self._about = about
@@ -316,7 +317,7 @@ class AnyFinestTable(ABC):
         Returns
         -------
         int
-            The masked count.
+            The masked count by the masks of this table. A notice says if the store was published with others.
 
         Raises
         ------
@@ -325,7 +326,26 @@ class AnyFinestTable(ABC):
         """
         asked = self if method is None else self.with_method(method)
         masked, _ = asked.lookup(level, key, hkey_value, key_value)
+        asked.tell_other_numbers()
         return masked
+
+    def tell_other_numbers(self) -> None:
+        """Give a notice if this table's store was published, and with other numbers.
+
+        The ledger is read once for each publication, and never for a store that was not published.
+        """
+        try:
+            seen = None if self.place is None else published_path(self.place).stat().st_mtime_ns
+        except OSError:
+            return
+        if seen != self._told[0]:
+            from ilba.release import other_numbers
+
+            self._told = seen, ""
+            with contextlib.suppress(IlbaError):  # no secret or ledger that can be read: nothing to tell
+                self._told = seen, other_numbers(self)
+        if self._told[1]:
+            notice(self._told[1])
 
     @abstractmethod
     def lookup(

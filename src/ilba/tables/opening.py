@@ -87,6 +87,11 @@ def read_rds(path: Path_, *, population: str = "", wave: str = "") -> FinestTabl
     try:
         saved = read_r(file)
         frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
+        if MASKED not in frame.columns:
+            raise InputError(
+                "Its counts have no N_masked, so there are no masks by R. To draw masks, save full_tb as csv, then in "
+                "Python: ilba.FinestTable.from_counts('full_tb.csv', hkey=['LA1', ...], secret='agency.secret')."
+            )
         hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
         reason = str(problem) if isinstance(problem, InputError) else _instead(path, saved)

@@ -257,8 +257,8 @@ class Table(AnyTable):
         missing row means 0. If a method leaves counts blank and shows it, N_masked is null there.
 
         The numbers are those of this table, not of a release. `FinestTable.release` and `publishable` decide whether
-        they may be published. A notice says so if the ledger at hand has these people published by another method or
-        K, because both numbers together reveal small counts.
+        they may be published. A notice says so if the ledger at hand has these people published by another method, K
+        or masks, because both numbers together reveal small counts.
 
         Returns
         -------
