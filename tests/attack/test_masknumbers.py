@@ -10,10 +10,11 @@ import pytest
 
 import ilba
 from ilba import PublishedTables
-from ilba.attack.attackers import Insider, Known, everything_but_one, small_cells
+from ilba.attack.attackers import Insider, Insight, Known, everything_but_one, small_cells
 from ilba.attack.insiders import everybody_but
 from ilba.attack.intervals import AttackerView, Brought, at
 from ilba.attack.masknumbers import MaskNumbers
+from ilba.design.tables import wanted_tables
 from ilba.methods.controlled.carry import may_have
 
 K = 5
@@ -189,3 +190,41 @@ def test_the_missing_person_is_not_placed_where_the_numbers_of_masks_would_chang
 def test_the_rule_allows_the_nearest_number_a_near_mean_and_both_numbers_in_a_tiny_class(size, masks, fine):
     found = may_have(np.array([2]), np.array([size]), np.array([masks]), K)
     assert bool(found[0]) is fine
+
+
+def test_people_may_move_where_every_number_of_masks_stays_one_of_the_rule(counts):
+    numbers = MaskNumbers.of(PublishedTables.of(chosen(counts, 1), "controlled"))
+    assert not numbers.moving(1).all()
+    seen = set()
+    for people in range(1, K):
+        found = numbers.moving(people)
+        assert (found.shape, found.dtype) == ((2, K + 1, 2), bool)
+        for own, count, other in itertools.product((0, 1), range(K + 1), (0, 1)):
+            size, masks = numbers.size.tolist(), numbers.masks.tolist()
+            for before, after, mask in ((people, 0, own), (count, count + people, other)):
+                if after <= K:
+                    size[before], masks[before] = size[before] - 1, masks[before] - mask
+                    size[after], masks[after] = size[after] + 1, masks[after] + mask
+            expected = count + people <= K and fits(size, masks)
+            assert found[own, count, other] == expected
+            seen.add(expected)
+    assert seen == {True, False}
+
+
+def test_a_cell_for_which_no_count_fits_keeps_its_range():
+    numbers = MaskNumbers(np.array([0, 40, 40, 40, 40, 0]), np.array([0, 8, 16, 24, 40, 0]))  # no rule gives 40 of 40
+    insight = Insight(np.arange(2), np.array([1, 4]), np.array([0, 1]), np.array([4, 5]))
+    found = numbers.narrowed(insight, np.array([False, True]))
+    assert (found.low.tolist(), found.high.tolist()) == ([0, 1], [4, 5])
+
+
+def test_without_the_finest_table_or_with_counts_that_may_move_no_masks_are_counted(counts):
+    finest = chosen(counts, 1)
+    tables = wanted_tables(finest.design, ["town", "all.age"])
+    assert MaskNumbers.of(PublishedTables.of(finest, "controlled", tables)) is None
+    assert MaskNumbers.of(PublishedTables.of(chosen(counts, 1, move=1), "controlled")) is None
+    towns = pl.DataFrame({"town": [f"{i}" for i in range(80)], "N": [2] * 40 + [3] * 40})
+    for masks, found in ((24, True), (20, False)):
+        frame = towns.with_columns(N_masked=pl.Series([5] * 16 + [0] * 24 + [5] * masks + [0] * (40 - masks)))
+        given = ilba.FinestTable.from_counts(frame, ["town"])
+        assert (MaskNumbers.of(PublishedTables.of(given, "controlled")) is not None) is found

@@ -7,7 +7,7 @@ where it holds. Everything here is confidential.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ilba.methods.controlled.carry import may_have
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Moves: TypeAlias = list[tuple[int, int]]
 
 
 class MaskNumbers(NamedTuple):
@@ -55,7 +56,7 @@ class MaskNumbers(NamedTuple):
         counts, at_k : array
             The true count of each cell, and whether it is masked to K.
         """
-        found = np.stack([self._after([(a, x)]) for a in range(self.K + 1) for x in range(self.K + 1)])
+        found = np.stack([self._after([(a, x)], [], 0) for a in range(self.K + 1) for x in range(self.K + 1)])
         table: BoolArray = np.moveaxis(found.reshape(self.K + 1, self.K + 1, 2), 2, 1)
         return table[np.minimum(counts, self.K), at_k.astype(np.int64)]
 
@@ -79,11 +80,10 @@ class MaskNumbers(NamedTuple):
                 found[:, count, mask] = self._after([(people, 0)], [(count, count + people)], mask)
         return found
 
-    def _after(self, own: Any, other: Any = (), mask: int = 0) -> BoolArray:
-        """Whether every number fits after these changes: of a cell with the mask 0 or K, and of another cell."""
+    def _after(self, own: Moves, other: Moves, mask: int) -> BoolArray:
+        """Whether every number fits after these changes of a cell with the mask 0 or K, and of another one."""
         size, masks = np.stack([self.size] * 2, axis=1), np.stack([self.masks] * 2, axis=1)
-        own_masks = np.array([0, 1])
-        for changes, up in ((own, own_masks), (other, mask)):
+        for changes, up in ((own, np.array([0, 1])), (other, np.full(2, mask))):
             for before, after in changes:
                 size[before] -= 1
                 masks[before] -= up
