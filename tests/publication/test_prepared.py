@@ -92,7 +92,7 @@ def test_the_decision_page_tells_of_the_published_numbers(folder, monkeypatch, m
     assert row in english
     shown = re.findall(r"0 or at least</t[dh]>\s*<td[^>]*>(\d+)", english)
     assert shown == {"cell-key:D=2,V=1": [], "rounding:3": ["3"], "small-count-rounding": ["5"]}[method]
-    assert ("the same mask wherever the count is the same" in english) == (method == "rounding:3")
+    assert ("other masks under the same codes only where counts changed" in english) == (method == "rounding:3")
     assert ("even if their count did not" in english) == ("같은 사람들이면" in korean) == method.startswith("cell-key")
     command = shlex.split(html.unescape(re.search(r"before you decide: ([^<]*)", english)[1]))
     assert command[:3] == ["ilba", "risk", str(release)]
