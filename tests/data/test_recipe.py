@@ -161,7 +161,10 @@ def test_a_step_does_what_it_says(steps, values, expected):
 
 @pytest.mark.parametrize(
     ("form", "says"),
-    [("%d.%m.%Y", "are not dates of the form.* %y is a year of"), ("%d.%m.%y", "1 different date after age_on")],
+    [
+        ("%d.%m.%Y", r"2 values \('18.3.26', '18.3.48'\) are not written as.* %y is a year of"),
+        ("%d.%m.%y", "1 different date after age_on"),
+    ],
 )
 def test_a_year_of_two_digits_never_makes_an_age_of_another_century(form, says):
     frame = pl.DataFrame({"age": ["18.3.26", "18.3.48"], "N": [1, 1]})
@@ -293,7 +296,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_what_to_type(columns, says):
         ({"recode": {"file": "sex.csv", "from": "valeu"}}, "no column 'valeu'. Did you mean 'value'"),
         ({"recode": "se.csv"}, "there is no file .* Did you mean 'sex.csv'"),
         ({"bands": "0-4,5+"}, r"3 values \('F', 'f', 'x'\) are in no band. Add a band"),
-        ({"date": "%Y"}, r"are not dates of the form '%Y'\. .* or several: date = \["),
+        ({"date": "%Y"}, r"are not written as '%Y'\. .* or several: date = \["),
         ({"split": "-", "part": 2}, "without part 2 between '-'"),
     ],
 )

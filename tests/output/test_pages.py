@@ -206,7 +206,7 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     assert "may prove small counts; this conflict with the ledger was accepted<" in text
     text = decision.write(tmp_path / "d.html", "en", release, **facts, accepted_before=["2025"]).read_text("utf-8")
     assert "this conflict" not in text
-    assert 'class="open">finds the same mask wherever' in text
+    assert 'class="open">finds other masks under the same codes only' in text
     assert "the publication of 2025 had a conflict with the ledger, which was accepted: audit both together<" in text
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.errors import IlbaError
+from ilba.errors import Advice, IlbaError, MissingExtra
 from ilba.publication.doubts import doubts
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
@@ -178,3 +178,37 @@ def test_init_without_keys_leaves_max_keys_out(tmp_path):
     run("init", "p.csv", cwd=tmp_path)
     assert "\n# max_keys = 3\n" in (tmp_path / "publication.toml").read_text()
     assert Prepared(tmp_path).said.tables.max_keys is None
+
+
+def test_a_code_that_a_spreadsheet_spoilt_is_noticed_by_inspection_and_plan(folder):
+    codes = ["210080001", "2,1008E+08", "210080003", "210080004"] * 30
+    pl.DataFrame({"AGS": codes, "sex": ["f", "m", "f"] * 40}).write_csv(folder / "p.csv", separator=";")
+    assert "spoilt by a spreadsheet: '2,1008E+08'" in str(ilba.inspect(folder / "p.csv"))
+    (told,) = asked(folder)
+    assert told.startswith("AGS has codes that a spreadsheet wrote as large numbers: '2,1008E+08'. Correct them")
+
+
+def test_dates_of_birth_that_make_nobody_s_age_are_noticed_by_plan_and_publication(folder, monkeypatch):
+    born = ["01/01/1800", *["02/03/1970", "04/05/1905"] * 30, "06/07/1904"]
+    pl.DataFrame({"AGS": ["101"] * 62, "born": born}).write_csv(folder / "p.csv")
+    recipe = '[recipe]\nage = {from = "born", date = "%d/%m/%Y", age_on = "2025-12-31", width = 5, top = 85}'
+    asked(folder, keys='"age"', more=recipe)
+    monkeypatch.chdir(folder)
+    told = "age has dates of birth that make people older than 120: 2 values ('01/01/1800', '06/07/1904')."
+    (stop,) = ilba.plan().stops
+    assert stop.startswith(told)
+    run("--strict", "publish", cwd=folder, code=1)  # it made a secret
+    assert told in run("--strict", "publish", cwd=folder, code=1).stderr
+    later = recipe.replace("width", 'missing = ["01/01/1800", "06/07/1904"], width')
+    asked(folder, keys='"age"', more=later)
+    assert not ilba.plan().stops
+
+
+def test_a_method_whose_extra_is_not_installed_is_no_doubt_about_the_publication(folder, monkeypatch):
+    def absent(*_, **__):
+        raise MissingExtra("this needs SciPy")
+
+    monkeypatch.setattr("ilba.publication.choices.measured_method", absent)
+    asked(folder)
+    with pytest.warns(Advice, match="was left out of the comparison: this needs SciPy"):
+        ilba.plan(folder)

@@ -117,8 +117,36 @@ def test_a_new_wave_with_missing_values_as_a_category_is_told_in_plan_and_public
     with pytest.warns(ilba.Notice, match="sex has missing values as a category, and no earlier publication"):
         ilba.publish()
     page = (office / "confidential" / "decision.en.html").read_text("utf-8")
-    assert "finds the same mask wherever the count is the same" in page
+    assert "finds other masks under the same codes only where counts changed" in page
     assert "conflict" not in page
+
+
+@pytest.mark.slow
+def test_an_area_with_a_new_code_is_told_and_a_recode_to_the_old_code_keeps_its_masks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [(n % 6, n * n % 17, n**3 % 11) for n in range(1200)]
+    people = pl.DataFrame(rows, schema=["town", "age", "cit"], orient="row").with_columns(pl.all().cast(pl.String))
+    people.write_csv("p_2025.csv")
+    people.with_columns(pl.col("town").replace("3", "13")).write_csv("p_2026.csv")
+    said = FILE.replace("people_2025", "p_{wave}").replace('"sex"', '"age", "cit"').replace('"region", ', "")
+    said = "\n".join(line for line in said.splitlines() if not line.startswith(("sex =", "[labels]")))
+    file = tmp_path / "publication.toml"
+    file.write_text(said)
+    ilba.publish()
+    file.write_text(later := said.replace('wave = "2025"', 'wave = "2026"'))
+    told = "town: 1 code of wave '2025' is gone ('3'), 1 is new ('13'). Where only the code changed"
+    (stop,) = ilba.plan().stops
+    assert stop.startswith(told)
+    assert told in run("--strict", "publish", cwd=tmp_path, code=1).stderr
+    (tmp_path / "codes-2026.csv").write_text("new,old\n13,3\n")
+    file.write_text(later + '\n[recipe]\ntown = {recode = "codes-2026.csv", unmatched = "keep"}\n')
+    assert not ilba.plan().stops
+    ilba.publish()
+    before, now = (ilba.Release(f"release-{wave}").table("town.age.cit") for wave in ("2025", "2026"))
+    assert (people.group_by(pl.all()).len()["len"] < 5).sum() > 0
+    assert now.equals(before)
+    page = (tmp_path / "confidential" / "decision.en.html").read_text("utf-8")
+    assert "new codes for the same people can prove small counts" in page
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_the_decision_page_tells_of_the_published_numbers(folder, monkeypatch, m
     assert row in english
     shown = re.findall(r"0 or at least</t[dh]>\s*<td[^>]*>(\d+)", english)
     assert shown == {"cell-key:D=2,V=1": [], "rounding:3": ["3"], "small-count-rounding": ["5"]}[method]
-    assert ("the same mask wherever the count is the same" in english) == (method == "rounding:3")
+    assert ("other masks under the same codes only where counts changed" in english) == (method == "rounding:3")
     assert ("even if their count did not" in english) == ("같은 사람들이면" in korean) == method.startswith("cell-key")
     command = shlex.split(html.unescape(re.search(r"before you decide: ([^<]*)", english)[1]))
     assert command[:3] == ["ilba", "risk", str(release)]
@@ -366,3 +366,33 @@ def test_the_unit_is_a_text_or_one_per_language_as_the_title_is(folder):
     prepared, finest = finest_of(folder, area + 'unit = "homes"\n[about]\ntitle = {en = "Homes", fr = "Foyers"}\n')
     assert finest.population.unit == "homes"
     assert prepared.texts == {"fr": {"title": "Foyers"}}
+
+
+def test_every_file_that_the_publication_file_names_may_be_named_by_the_wave(tmp_path):
+    text = """
+keys = ["sex"]
+lists = ["lists_{wave}.csv"]
+[source]
+file = "p_{wave}.csv"
+[population]
+wave = "2026"
+[hierarchies]
+area = {column = "town", levels = ["region"], file = "areas_{wave}.hrc"}
+[recipe]
+sex = {recode = "sex_{wave}.csv"}
+town = {recode = {file = "towns_{wave}.csv", from = "old"}}
+[codes]
+town = {file = "codes_{wave}.xlsx"}
+[maps]
+town = {file = "map_{wave}.gpkg"}
+"""
+    (tmp_path / "publication.toml").write_text(text)
+    stems = {file.stem for file in Prepared(tmp_path).files()}
+    assert stems >= {f"{name}_2026" for name in ("p", "lists", "areas", "sex", "codes", "map")}
+    for entry in ("lists", "hierarchies.area.file", "recipe.sex.recode", "codes.town.file", "maps.town.file"):
+        name = {"lists": "lists_{wave}", "hierarchies.area.file": "areas_{wave}", "recipe.sex.recode": "sex_{wave}"}
+        name |= {"codes.town.file": "codes_{wave}", "maps.town.file": "map_{wave}"}
+        plain = text.replace(name[entry], "@").replace("{wave}", "2026").replace("@", name[entry])
+        (tmp_path / "publication.toml").write_text(plain.replace('wave = "2026"', ""))
+        with pytest.raises(ilba.InputError, match=f"{re.escape(entry)} = .* needs the wave"):
+            Prepared(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 
 import polars as pl
@@ -270,6 +271,57 @@ def test_missing_values_that_no_earlier_wave_has_are_told_by_their_columns(secre
     assert "--missing drop" in told
     published(second, secret, book)
     assert wave("3", ["f", None])[1] == []
+
+
+def turned(secret, book, wave, towns, *, size=40, publish=False):
+    """What a wave of people in these towns is told; `size` is how many live in each town."""
+    people = pl.DataFrame({"town": [town for town in towns for _ in range(size)]})
+    people = people.with_columns(sex=pl.when(pl.int_range(pl.len()) % 2 < 1).then(pl.lit("f")).otherwise(pl.lit("m")))
+    people = pl.concat([people, people.head(int(wave))])  # never the same counts
+    finest = ilba.build(people, ["town"], ["sex"], secret=secret, population="p", wave=wave)
+    told = looked_up(finest, secret, book).doubts(finest.design, ("ilba", 5, "observed"))
+    if publish:
+        published(finest, secret, book)
+    return told
+
+
+def test_codes_that_came_while_others_went_are_told_and_other_changes_of_codes_are_not(secret, book):
+    assert turned(secret, book, "1", "abc", publish=True) == []
+    assert turned(secret, book, "2", "ab") == []  # one went
+    assert turned(secret, book, "2", "abcd") == []  # one came
+    (told,) = turned(secret, book, "2", "abxy", publish=True)
+    assert told.startswith("town: 1 code of wave '1' is gone, 2 are new ('x', 'y'). Where only the code changed, cells")
+    assert "Keep the old code there: recode the new one to it" in told
+    assert turned(secret, book, "3", "abcx") == []  # an earlier wave has c
+    (told,) = turned(secret, book, "3", "abz")
+    assert told.startswith("town: 2 codes of wave '2' are gone, 1 is new ('z').")
+
+
+def test_a_code_of_fewer_than_K_records_is_not_named_as_new(secret, book):
+    turned(secret, book, "1", "abc", size=4, publish=True)
+    assert turned(secret, book, "1", "abx", size=4) == []
+    (told,) = turned(secret, book, "5", "abx", size=5)
+    assert "is new ('x')" in told
+
+
+@pytest.mark.parametrize("moved", ["gone", "all"])
+def test_codes_that_the_ledger_cannot_compare_are_compared_with_the_last_release(tmp_path, agency, moved):
+    towns = [f"{n:03}" for n in range(300 if moved == "gone" else 6)]
+    people = pl.DataFrame({"town": towns * 6, "sex": ["f", "m"] * (3 * len(towns))})
+    new = {"007": "907"} if moved == "gone" else {town: f"9{town[1:]}" for town in towns}
+    told = {"secret": agency / "agency.secret", "population": "p"}
+    ilba.build(people, ["town"], ["sex"], wave="1", **told).release(tmp_path / "1")
+    later = people.with_columns(pl.col("town").replace(new))
+    finest = ilba.build(pl.concat([later, later.head(1)]), ["town"], ["sex"], wave="2", **told)
+    chapter = looked_up(finest, finest.own_secret(None), Ledger(agency / "agency.ledger"))
+    (said,) = [one for one in chapter.doubts(finest.design, ("controlled", 5, "")) if "Where only the code" in one]
+    assert said.startswith(
+        "town: 1 code of wave '1' is gone ('007'), 1 is new ('907')."
+        if moved == "gone"
+        else "town: 6 codes of wave '1' are gone ('000', '001', '002' and 3 more), 6 are new ('900', '901', '902' and 3"
+    )
+    shutil.rmtree(tmp_path / "1")
+    assert not any("Where only the code" in one for one in chapter.doubts(finest.design, ("controlled", 5, "")))
 
 
 def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):

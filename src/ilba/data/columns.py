@@ -16,7 +16,7 @@ import polars as pl
 from ilba.data.letters import Case, blanks_replaced, folded, folded_in, in_case, lower_case, one_blank
 from ilba.data.missing import SHORT, spells_missing
 from ilba.data.recipe import THOUSANDS, dates_in
-from ilba.errors import listing
+from ilba.errors import listing, some
 
 Kind: TypeAlias = Literal[
     "age", "category", "code", "constant", "date", "decimal", "empty", "identifier", "number", "text", "weight"
@@ -94,6 +94,8 @@ class ColumnFacts:
     """whether each dot stands before three digits, so that nobody knows whether it separates thousands or decimals"""
     totals: tuple[str, ...] = ()
     """values that look like a line of totals"""
+    spoilt: tuple[str, ...] = ()
+    """values that a spreadsheet wrote as large numbers, where most values are codes of digits"""
     label: str = ""
     """the label of the column in a file of SPSS, Stata or SAS"""
     recode: Mapping[str, str] = field(default_factory=dict)
@@ -138,6 +140,9 @@ class ColumnFacts:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records")
         if self.totals:
             said.append(f"{listing(map(repr, self.totals))} looks like a line of totals")
+        if self.spoilt:
+            which = some(len(self.spoilt), "value") if self.kind == "identifier" else listing(map(repr, self.spoilt), 3)
+            said.append(f"spoilt by a spreadsheet: {which}")
         if self.pad:
             said.append(f"leading zeros up to {self.pad} letters make values equal")
         if self.date:
@@ -211,6 +216,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
         "comma": comma,
         "thousands": not comma and not date and _has_thousands(values["trimmed"]),
         "totals": tuple(sorted(sums["trimmed"].unique())),
+        "spoilt": () if kind == "weight" else spoilt(values["trimmed"]),
     }
     facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
     if kind not in ("category", "code", "number", "text") or values.height > 20_000 or kind == "text":
@@ -222,6 +228,17 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     return ColumnFacts(
         column.name, kind, different, records, alike=groups, pad=pad, case=case, label=label, recode=recode, **common
     )
+
+
+def spoilt(values: pl.Series) -> tuple[str, ...]:
+    """The values that a spreadsheet wrote as large numbers, where most values are codes of digits.
+
+    >>> spoilt(pl.Series(["210080001", "2,1008E+08", "210080003"]))
+    ('2,1008E+08',)
+    """
+    is_large = values.str.contains(r"^\d([.,]\d+)?[eE]\+\d{2,3}$")
+    is_code = values.str.contains(r"^\d+$")
+    return tuple(values.filter(is_large)) if 2 * int(is_code.sum()) > len(values) else ()
 
 
 def as_codes(facts: ColumnFacts) -> ColumnFacts:

@@ -158,6 +158,8 @@ class Recipe:
         self._lookups: dict[str, pl.DataFrame] = {}
         self.changes: list[Change] = []
         """how many records each step changed, after a build (confidential)"""
+        self.old: dict[str, str] = {}
+        """for columns of ages, after a build: dates of birth that make an age over 120 (confidential)"""
 
     @classmethod
     def of(cls, given: Recipe | Mapping[str, Any] | None) -> Recipe | None:
@@ -292,6 +294,10 @@ class Recipe:
             note = Change(name, step, changed)
             if changed and not any(one[:2] == note[:2] for one in self.changes):
                 self.changes.append(note)
+            if step == "date" and entry.age_on:
+                old = texts.filter(after.cast(pl.Int64) > _OLDEST)
+                if len(old) and name not in self.old:
+                    self.old[name] = _examples(old).rpartition(" ")[0]
             texts = after
         return column if texts.equals(spelled) else texts
 
@@ -379,6 +385,8 @@ class Recipe:
 
 # --- the steps
 
+_OLDEST = 120
+"""an age in years that nearly nobody reaches"""
 THOUSANDS = r"^[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?$"
 """numbers in which each dot stands before three digits"""
 _POINTED = r"^[-+]?(\d+\.\d*|\.\d+)$"
@@ -512,7 +520,7 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
     lost = dates.is_null() & texts.is_not_null()
     if lost.any():
         raise InputError(
-            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are not dates of the form "
+            f"recipe.{name}: {_examples(texts.filter(lost))} not written as "
             f"{listing(map(repr, forms), 6)}. Write the form of your dates, or several: date = ['%d.%m.%Y', "
             f"'%Y-%m-%d']; %y is a year of two digits. Name missing values: missing = [..]."
         )

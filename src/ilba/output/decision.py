@@ -59,10 +59,12 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody_none": "can prove no count of 1 to {below}",
         "everybody_some": "can prove {share} of the counts of 1 to {below} in all tables",
         "again": "A reader who compares it with earlier publications",
-        "again_none": "finds the same mask wherever the count is the same; a changed mask shows that the count changed",
-        "again_keyed": "finds the same number wherever the people are the same; a changed number shows that the people "
-        "changed, even if their count did not",
-        "again_joint": "finds the same numbers if all counts are the same; if one changed, all numbers may change",
+        "again_none": "finds other masks under the same codes only where counts changed; new codes for the same "
+        "people can prove small counts",
+        "again_keyed": "finds the same number wherever the codes and the people are the same; with the same codes, a "
+        "changed number shows that the people changed, even if their count did not",
+        "again_joint": "finds the same numbers if all codes and counts are the same; if one changed, all numbers may "
+        "change",
         "outside": "An attacker who knows exact totals, or nearly everybody in a group",
         "outside_none": "was not measured here; measure it before you decide: {command}",
         "accepted": "may prove small counts; this conflict with the ledger was accepted",
@@ -161,9 +163,11 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody_none": "1~{below}의 빈도를 하나도 증명할 수 없음",
         "everybody_some": "모든 표의 1~{below}인 빈도 중 {share}를 증명할 수 있음",
         "again": "이전 공표와 비교하는 사람",
-        "again_none": "빈도가 같으면 같은 조정값을 봄(원장이 보관). 조정값이 바뀌면 빈도가 바뀌었음을 알게 됨",
-        "again_keyed": "같은 사람들이면 같은 값을 봄. 값이 바뀌면 빈도가 같더라도 사람들이 바뀌었음을 알게 됨",
-        "again_joint": "모든 빈도가 같으면 같은 값을 봄. 빈도가 하나라도 바뀌면 모든 값이 바뀔 수 있음",
+        "again_none": "코드와 빈도가 같으면 같은 조정값을 봄(원장이 보관). 코드가 같은데 조정값이 바뀌면 빈도가 "
+        "바뀌었음을 알게 됨. 같은 사람들의 코드가 바뀌면 조정값이 새로 정해져 작은 빈도가 증명될 수 있음",
+        "again_keyed": "코드가 같고 같은 사람들이면 같은 값을 봄. 코드가 같은데 값이 바뀌면 빈도가 같더라도 사람들이 "
+        "바뀌었음을 알게 됨",
+        "again_joint": "모든 코드와 빈도가 같으면 같은 값을 봄. 하나라도 바뀌면 모든 값이 바뀔 수 있음",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
         "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: {command}",
         "accepted": "작은 빈도가 증명될 수 있음. 이 원장 충돌의 위험을 감수함",

@@ -16,7 +16,7 @@ from ilba.attack.audit import cells_to_attack
 from ilba.attack.risk import risk
 from ilba.data.columns import few
 from ilba.design.design import COUNT, Selection, shown_name
-from ilba.errors import IlbaError, InputError, SecretError, notice, some
+from ilba.errors import Advice, IlbaError, InputError, MissingExtra, Notice, SecretError, notice, some
 from ilba.methods.lab import ILBA, SmallCountRounding, method_of
 from ilba.methods.method import Method
 from ilba.output.compare import measured_method
@@ -213,7 +213,8 @@ def choices(
         try:
             row = measured_method(method, held, wanted, masked, secret=secret, progress=within(progress, method.name))
         except IlbaError as problem:  # its masks came with the counts, or it needs an extra that is not installed
-            notice(f"{method.name} was left out of the comparison: {problem}")
+            text = f"{method.name} was left out of the comparison: {problem}"
+            notice(text, Advice if isinstance(problem, MissingExtra) else Notice)
             continue
         found.append(_choice(method, row))
     return found

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from ilba.data.columns import spoilt
 from ilba.data.letters import blanks_replaced, folded, in_case, lower_case, one_blank
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
@@ -24,7 +25,7 @@ _MOST = 100_000
 
 def doubts(finest: AnyFinestTable) -> list[str]:
     """What a person should check before publishing."""
-    return [*_alike(finest), *_padded(finest), *_names(finest), *advice(finest)]
+    return [*_alike(finest), *_padded(finest), *_spoilt(finest), *_names(finest), *advice(finest)]
 
 
 def tell_doubts(finest: AnyFinestTable) -> None:
@@ -97,6 +98,19 @@ def _padded(finest: AnyFinestTable) -> list[str]:
                 found.append(
                     f"{column} has codes that are missing values with leading zeros: {shown}. Write missing = {words} "
                     f"under [recipe] of publication.toml."
+                )
+    return found
+
+
+def _spoilt(finest: AnyFinestTable) -> list[str]:
+    """Codes that a spreadsheet wrote as large numbers, such as 2,1008E+08 among codes of digits."""
+    found = []
+    for codes in finest.codes.lists:
+        for column in codes.columns:
+            if texts := spoilt(codes.labels[column].cast(pl.String).drop_nulls().unique().sort()):
+                found.append(
+                    f"{column} has codes that a spreadsheet wrote as large numbers: {listing(map(repr, texts), 3)}. "
+                    f"Correct them in the file of records."
                 )
     return found
 

@@ -227,7 +227,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = [*days_kept(prepared), *waves_together(prepared), *unlike, *doubts(finest)]
+    notes = [*days_kept(prepared), *waves_together(prepared), *old_ages(prepared), *unlike, *doubts(finest)]
     better = advice(finest)
     stops = [one for one in notes if one not in better]
     notes += unused_keys(prepared.design, prepared.wanted)
@@ -283,6 +283,15 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         prepared.typed + (_CORRECTION if is_other else ""),
         not compared and not is_compiled(sweep if name == "controlled" else close_area),
     )  # fmt: skip
+
+
+def old_ages(prepared: Prepared) -> list[str]:
+    """What a person should check: dates of birth of people who would be older than anybody."""
+    return [
+        f"{name} has dates of birth that make people older than 120: {dates}. If they stand for a missing value, name "
+        f"them: missing = [..] in recipe.{name}."
+        for name, dates in prepared.recipe.old.items()
+    ]
 
 
 def proposed_entries(prepared: Prepared) -> str:

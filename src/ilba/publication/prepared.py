@@ -305,15 +305,38 @@ def _named_by(wave: str, text: str, entry: str) -> str:
 
 
 def _with_wave(said: PublicationFile) -> PublicationFile:
-    """The same file with the wave in place of `{wave}` in the source, the period, and the days of ages."""
+    """The same file with the wave in place of `{wave}` in its files, the period, and the days of ages."""
     people, source = said.population, said.source
     source = msgspec.structs.replace(source, file=_named_by(people.wave, source.file, "source.file"))
     period = _named_by(people.wave, people.period, "population.period")
-    recipe = {
-        name: entry | {"age_on": _named_by(people.wave, entry["age_on"], f"recipe.{name}.age_on")}
-        if isinstance(entry, dict) and isinstance(entry.get("age_on"), str)
-        else entry
-        for name, entry in said.recipe.items()
-    }
-    people = msgspec.structs.replace(people, period=period)
-    return msgspec.structs.replace(said, source=source, population=people, recipe=recipe)
+
+    def named(entry: Any, of: str) -> Any:
+        return msgspec.structs.replace(entry, file=_named_by(people.wave, entry.file, f"{of}.file"))
+
+    return msgspec.structs.replace(
+        said,
+        source=source,
+        population=msgspec.structs.replace(people, period=period),
+        recipe={name: _entry_of(people.wave, entry, f"recipe.{name}") for name, entry in said.recipe.items()},
+        codes={column: named(entry, f"codes.{column}") for column, entry in said.codes.items()},
+        maps={column: named(entry, f"maps.{column}") for column, entry in said.maps.items()},
+        lists=[_named_by(people.wave, file, "lists") for file in said.lists],
+        hierarchies={
+            name: entry if isinstance(entry, list) else named(entry, f"hierarchies.{name}")
+            for name, entry in said.hierarchies.items()
+        },
+    )
+
+
+def _entry_of(wave: str, entry: Any, of: str) -> Any:
+    """An entry of the recipe with the wave in place of `{wave}` in its day of ages and its recode file."""
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    for name in ("age_on", "recode"):
+        given = found.get(name)
+        if isinstance(given, str):
+            found[name] = _named_by(wave, given, f"{of}.{name}")
+        elif isinstance(given, dict) and isinstance(given.get("file"), str):
+            found[name] = given | {"file": _named_by(wave, given["file"], f"{of}.{name}.file")}
+    return found

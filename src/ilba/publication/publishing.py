@@ -32,7 +32,7 @@ from ilba.publication.days import days_kept, recorded, recorded_now, released, w
 from ilba.publication.doubts import tell_doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
-from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
+from ilba.publication.planning import counted, old_ages, proposed_entries, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of, looked_up
@@ -271,6 +271,8 @@ class _Run:
         if self._spark is not None and self.prepared.secret() is None:
             make_beside(self.prepared.store)  # before Spark starts, which can take minutes
         self._finest, _ = counted(self.prepared, self.prepared.store, self.spark, self.progress)
+        for doubt in old_ages(self.prepared):
+            notice(doubt)
 
     def release(self) -> None:
         prepared, said = self.prepared, self.prepared.said

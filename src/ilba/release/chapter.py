@@ -24,6 +24,7 @@ from ilba.errors import Advice, Conflict, InputError, Notice, UnsafeRelease, lis
 from ilba.release import bookmarks
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
+from ilba.release.turnover import turned_over
 from ilba.secret.secret import Secret
 from ilba.tables.beside import ledger_path
 from ilba.tables.engine import AnyFinestTable, KnownMasks
@@ -211,7 +212,7 @@ class Chapter:
         return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
 
     def doubts(self, design: Design, way: Way) -> list[str]:
-        """What a person should check because earlier waves are otherwise: the order of keys, missing values."""
+        """What a person should check because earlier waves are otherwise: the order of keys, missing values, codes."""
         found = []
         waves = [one for one in self.publications if one.way == way and not one.withdrawn and one.wave]
         alike = [one for one in waves if one.wave != self.wave != "" and {*one.columns} == {*design.columns}]
@@ -229,7 +230,17 @@ class Chapter:
                 f'has them there. If such records were left out then, leave them out again: missing = "drop" under '
                 f"[source] of publication.toml, missing='drop' (--missing drop) of build."
             )
-        return found
+        return found + self._turned_over(design)
+
+    def _turned_over(self, design: Design) -> list[str]:
+        """Columns in which codes came and others went, so that the same areas may have other codes."""
+        same = [one for one in self.publications if not one.sums and {*one.columns} == {*design.columns}]
+        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self._entries}
+        same = [one for one in same if one.data in nets]
+        if self.net is None or self.secret is None or not same:
+            return []
+        nets[same[-1].data] = nets.pop(same[-1].data)
+        return turned_over(self.net, list(nets.values()), same[-1], design.columns, self.secret)
 
     def _other_secret(self, finest: AnyFinestTable) -> str:
         """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""

@@ -50,6 +50,7 @@ _LIKE = 4
 """data with this many times as many small cells may have none in common with other data by chance"""
 _OTHERWISE = 5
 """if one in this many equal numbers of a column has another label, labels are spelled differently"""
+_PURPOSE = "ledger net"
 _MISSING = f" {''!r}"
 """how a text of a label ends if the label is missing"""
 
@@ -75,6 +76,8 @@ class Net:
         letters, and of the label.
     texts
         Column and label of each pair by its second hash: known for the current data only.
+    records
+        For each column, the true counts of its labels: known for the current data only.
     """
 
     columns: tuple[Words, ...]
@@ -84,6 +87,7 @@ class Net:
     parts: tuple[Part, ...] = ()
     labels: tuple[Words, ...] = ()
     texts: Mapping[int, str] = field(default_factory=dict)
+    records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the ledger. The number of small cells is rounded to a power of two."""
@@ -171,6 +175,20 @@ class Net:
             ]
         return found
 
+    def turned_over(self, before: Sequence[Net]) -> dict[str, tuple[Words, Words]]:
+        """For each column, the hashes of labels that no earlier data has, and of those that only the last one has.
+
+        Columns with too many labels to tell are left out.
+        """
+        found = {}
+        for name, column in zip(self.records, self.labels, strict=True):
+            here = column[:, 1]
+            there = [one[:, 1] for net in before for one in net.labels if np.isin(one[:, 1], here).any()]
+            last = [one[:, 1] for one in before[-1].labels if np.isin(one[:, 1], here).any()]
+            if last and max(map(len, (here, *there))) < SKETCH:
+                found[name] = np.setdiff1d(here, np.concatenate(there)), np.setdiff1d(last[0], here)
+        return found
+
     def _bits(self, numbers: Iterable[int]) -> float:
         return sum(self.worth.get(number, 0) for number in numbers)
 
@@ -228,7 +246,7 @@ def net(
 
     `parts` has the true counts of the columns of each part; `names` are the names of the columns.
     """
-    own = secret.derived("ledger net")
+    own = secret.derived(_PURPOSE)
     kept, worth = [], {}
     for labels, counts in columns:
         alone = _alone(counts)
@@ -252,7 +270,29 @@ def net(
     spelled = [_spelled(name, labels, own) for name, (labels, _) in zip(names, columns, strict=False)]
     told = {label: text for one, _ in spelled for label, text in one.items()}
     pairs_of = tuple(pairs for _, pairs in spelled)
-    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth, tuple(sketches), pairs_of, told)
+    records = {name: _records(*column) for name, column in zip(names, columns, strict=False)}
+    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth, tuple(sketches), pairs_of, told, records)
+
+
+def label_hashes(name: str, labels: Iterable[str], own: Secret) -> Words:
+    """The hashes of labels of a column, as in the pairs of a net."""
+    return own.hashes(f"label {name}\0{one}" for one in labels)
+
+
+def labels_among(hashes: Words, name: str, labels: Iterable[str], secret: Secret) -> set[str]:
+    """The labels of a column whose hashes are among these."""
+    listed = list(labels)
+    is_one = np.isin(label_hashes(name, listed, secret.derived(_PURPOSE)), hashes)
+    return {label for label, found in zip(listed, is_one.tolist(), strict=True) if found}
+
+
+def _records(paths: Sequence[str], counts: IntArray) -> dict[str, int]:
+    """The true count of each label of a column."""
+    found: dict[str, int] = {}
+    for path, count in zip(paths, counts.tolist(), strict=True):
+        label = path.rpartition("\0")[2]
+        found[label] = found.get(label, 0) + count
+    return found
 
 
 def _spelled(name: str, paths: Sequence[str], own: Secret) -> tuple[dict[int, str], Words]:
@@ -262,7 +302,7 @@ def _spelled(name: str, paths: Sequence[str], own: Secret) -> tuple[dict[int, st
         labels.setdefault(label.strip().casefold().lstrip("0"), []).append(label)
     alone = {plain: spelled[0] for plain, spelled in labels.items() if len(spelled) == 1}  # 1 beside 01 is another one
     plain = own.hashes(f"plain {name}\0{one}" for one in alone)
-    exact = own.hashes(f"label {name}\0{one}" for one in alone.values())
+    exact = label_hashes(name, alone.values(), own)
     order = np.argsort(plain)[:SKETCH]
     texts = list(alone.values())
     return (
