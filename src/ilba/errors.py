@@ -13,22 +13,25 @@
     └── MissingExtra (ImportError) an optional package must be installed for this
 
     Notice (UserWarning)          a warning; the work continues
-    └── Advice                    how the design could be better; not an error for --strict either
+    └── Advice                    how the design could be better, or what was told after a publication; not an error
+                                  for --strict either
 
 A message says what was given, what was expected and what to type next. It never contains a true count or a secret.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
 import sys
 import warnings
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,7 +90,10 @@ class Notice(UserWarning):
 
 
 class Advice(Notice):
-    """How the design could be better. It appears in every run, so `--strict` does not make it an error."""
+    """How the design could be better, or what was told after a publication. `--strict` does not make it an error."""
+
+
+_is_published: ContextVar[bool] = ContextVar("is_published", default=False)
 
 
 ELSEWHERE = {
@@ -121,8 +127,19 @@ def suggesting(function: Callable[P, R], fuller: Callable[..., object] | None = 
     return call
 
 
+@contextlib.contextmanager
+def after_publishing() -> Iterator[None]:
+    """Make every notice Advice: the release is there, so `--strict` would stop too late."""
+    before = _is_published.set(True)
+    try:
+        yield
+    finally:
+        _is_published.reset(before)
+
+
 def notice(text: str, kind: type[Notice] = Notice) -> None:
     """Warn with `text`, at the caller's line outside this package."""
+    kind = Advice if _is_published.get() else kind
     depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("ilba", "contextlib"):
         depth, frame = depth + 1, frame.f_back

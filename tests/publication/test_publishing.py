@@ -24,6 +24,7 @@ from ilba.publication import planning
 from ilba.publication.choices import Measured, choices, measured
 from support import messy
 from support.commands import run
+from support.people import population
 from support.serving import serving
 
 pytestmark = pytest.mark.slow
@@ -418,6 +419,55 @@ def test_the_decision_is_printed_as_pdf_where_the_file_asks_for_it(agency):
     assert page.exists()
 
 
+@pytest.fixture
+def confirmed(tmp_path):
+    """A folder with a publication file that a person confirmed, and a secret."""
+    population(500).write_csv(tmp_path / "people.csv")
+    run("init", "people.csv", "--wave", "2026", cwd=tmp_path)
+    ilba.Secret(bytes(32)).to_file(tmp_path / "agency.secret")
+    file = tmp_path / "publication.toml"
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("proposed")]
+    file.write_text("\n".join(['secret = "agency.secret"', *lines]), "utf-8")
+    return tmp_path
+
+
+def test_a_strict_run_does_not_stop_when_its_release_is_there(confirmed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    run("--strict", "plan", cwd=confirmed)
+    done = run("--strict", "publish", cwd=confirmed)
+    assert "note: there is no report on losses: charts need altair. Type: pip install 'ilba[charts]'" in done.stderr
+    assert (confirmed / "confidential" / "decision.en.html").exists()
+    assert "Nothing was done" in run("--strict", "publish", cwd=confirmed).stdout
+
+
+@pytest.mark.parametrize(
+    ("entry", "lacking", "told"),
+    [
+        (
+            'formats = ["xlsx"]',
+            "xlsxwriter",
+            "writing an xlsx file needs xlsxwriter. Type: pip install 'ilba[formats]'",
+        ),
+        ('formats = ["csv", "sdmx-ml"]', "pysdmx.io.xml", "writing SDMX needs pysdmx.io.xml. Type: pip install"),
+        ('formats = ["csv"]\npdf = true', "weasyprint", "a PDF needs weasyprint. Type: pip install 'ilba[pdf]'"),
+        ('formats = ["csv"]\nlanguages = ["en", "de"]', "", "outputs.languages: there are no words in 'de'."),
+    ],
+)
+def test_an_output_that_cannot_be_made_is_refused_before_anything_is_published(
+    confirmed, monkeypatch, entry, lacking, told
+):
+    file = confirmed / "publication.toml"
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("languages")]
+    file.write_text("\n".join(entry if line.startswith("formats") else line for line in lines), "utf-8")
+    if lacking:
+        monkeypatch.setitem(sys.modules, lacking, None)
+    before = sorted(confirmed.rglob("*"))
+    assert f"REFUSED    {told}" in run("plan", cwd=confirmed, code=1).stdout
+    assert told in run("publish", cwd=confirmed, code=1 if lacking else 2).stderr
+    assert sorted(confirmed.rglob("*")) == before
+    assert not (confirmed / "release-2026").exists()
+
+
 def test_init_asks_nothing_and_replaces_nothing(made):
     assert "exists. Edit it" in run("init", "data", cwd=made, code=2).stderr
 
@@ -441,6 +491,11 @@ def test_a_folder_of_other_things_is_not_replaced_by_exports(agency):
     toml.write_text(toml.read_text("utf-8").replace('formats = ["csv"]', 'formats = ["xlsx"]'), "utf-8")
     with pytest.raises(ilba.InputError, match=r"thesis\.docx, which is not an export and would be lost"):
         quietly(ilba.publish, agency)
+    before = (agency / "release" / "release.json").read_bytes()
+    toml.write_text(toml.read_text("utf-8").replace('title = {en = "', 'title = {en = "New '), "utf-8")
+    with pytest.raises(ilba.InputError, match=r"thesis\.docx"):
+        quietly(ilba.publish, agency)
+    assert (agency / "release" / "release.json").read_bytes() == before
 
 
 def test_the_state_is_no_truth_about_the_release(agency):

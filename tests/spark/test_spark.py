@@ -14,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -346,6 +347,44 @@ def test_every_file_of_a_store_is_for_its_owner_alone(built):
     assert modes == {0o600}
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert len(store.parts_of(path)) > 1
+
+
+COUNTED_UNDER_022 = """
+import os
+import ilba
+from ilba.spark import read, session
+
+os.umask(0o022)
+spark = session("local[2]", conf={"spark.ui.enabled": "false", "spark.local.dir": os.path.abspath("local")})
+people = read(spark, "people.parquet")
+finest = ilba.build(people, ["region", "town"], ["sex"], secret=ilba.Secret(bytes(32)), output_path="store")
+finest.release("release", tables=["town.sex"])
+assert os.umask(0) == 0o022
+"""
+
+
+def test_what_spark_leaves_on_its_local_disk_is_for_its_owner_alone_while_it_runs(java, tmp_path):
+    population().write_parquet(tmp_path / "people.parquet")
+    local = tmp_path / "local"
+    local.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    env |= {"JAVA_TOOL_OPTIONS": SHORT, "ILBA_LEDGER": str(tmp_path / "agency.ledger")}
+    code = [sys.executable, "-W", "ignore", "-c", COUNTED_UNDER_022]
+    modes = {}
+    with (tmp_path / "told").open("wb") as told, subprocess.Popen(code, env=env, cwd=tmp_path, stderr=told) as job:
+        while job.poll() is None:
+            for path in local.rglob("*"):
+                with contextlib.suppress(FileNotFoundError):
+                    modes[path] = path.stat().st_mode
+            time.sleep(0.01)
+    assert job.returncode == 0, (tmp_path / "told").read_text("utf-8")[-3000:]
+    assert any(path.name.startswith("blockmgr-") for path in modes)
+    assert any(path.name.startswith("shuffle_") for path in modes)
+    assert {stat.S_IMODE(mode) for mode in modes.values() if stat.S_ISREG(mode)} == {0o600}
+    assert {stat.S_IMODE(mode) for mode in modes.values() if stat.S_ISDIR(mode)} == {0o700}
+    store, release = ([tmp_path / name, *(tmp_path / name).rglob("*")] for name in ("store", "release"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in store} == {0o700, 0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in release} == {0o755, 0o644}
 
 
 def test_one_area_of_a_dataset_reads_and_checks_only_its_own_parts(built, tmp_path):

@@ -8,14 +8,13 @@ finds the fewest blanks that keep every primary cell unknown within a range, for
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.errors import InputError, Notice, suggesting
+from ilba.errors import InputError, notice, suggesting
 from ilba.methods.controlled.kernels import compiled
 from ilba.methods.solver import integer_program, interval, scipy_part
 from ilba.methods.tabulation import Tabulation, tabulate
@@ -256,7 +255,7 @@ def best_pattern(
     if found.impossible and strict:
         raise InputError(f"{found.told} Give a smaller width, or leave zeros blank too: zeros=True.")
     if found.told is not None:
-        warnings.warn(found.told, Notice, stacklevel=3)
+        notice(found.told)
     return found.blank
 
 

@@ -15,7 +15,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -24,10 +24,9 @@ import polars as pl
 
 from ilba.errors import InputError, listing, nearest, suggesting
 from ilba.files import PUBLIC, replacing, writable
-from ilba.output.formats import sdmx
+from ilba.output.formats import sdmx, xlsx
 from ilba.output.formats.jsonstat import json_stat
 from ilba.output.formats.px import px
-from ilba.output.formats.xlsx import xlsx
 from ilba.output.series import opened as opened_as_one
 from ilba.output.wording import WordedTable, check_language, languages
 from ilba.release import Release
@@ -110,6 +109,14 @@ def export(
     return (target,)
 
 
+def require(formats: Collection[str]) -> None:
+    """Raise an error before long work if a format needs an extra that is not installed."""
+    if "xlsx" in formats:
+        xlsx.require()
+    if not set(_SDMX).isdisjoint(formats):
+        sdmx.require()
+
+
 def rendered(table: WordedTable, format: str) -> bytes:
     """The content of a table in one of the formats with a single file."""
     return _RENDERERS[format](table)
@@ -178,7 +185,7 @@ _MAGIC = {"parquet": b"PAR1", "xlsx": b"PK"}
 _RENDERERS: dict[str, Callable[[WordedTable], bytes]] = {
     "csv": _csv,
     "parquet": _parquet,
-    "xlsx": xlsx,
+    "xlsx": xlsx.xlsx,
     "json-stat": lambda table: json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")).encode(),
     "px": lambda table: px(table).replace("\n", "\r\n").encode(),
 }

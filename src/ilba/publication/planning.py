@@ -16,7 +16,7 @@ from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.design.design import shown_name
-from ilba.errors import Conflict, IlbaError, InputError, StoreError, UnsafeRelease, listing, some
+from ilba.errors import Conflict, IlbaError, InputError, MissingExtra, StoreError, UnsafeRelease, listing, some
 from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import (
@@ -441,10 +441,10 @@ def refuse_replacing(prepared: Prepared) -> None:
 
 
 def _unwritable(prepared: Prepared) -> list[str]:
-    """Which output folder cannot be written."""
+    """Which output cannot be written."""
     try:
-        prepared.check_places()
-    except InputError as problem:
+        prepared.check_outputs()
+    except (InputError, MissingExtra) as problem:
         return [str(problem)]
     return []
 

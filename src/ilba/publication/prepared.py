@@ -22,6 +22,9 @@ from ilba.files import writable_folder
 from ilba.methods.controlled.search import bound_of, move_of, noise_of, sweeps_of
 from ilba.methods.lab import method_of
 from ilba.methods.method import Method
+from ilba.output import pdf
+from ilba.output.export import require
+from ilba.output.wording import languages
 from ilba.publication.codelists import DeclaredLists, paths_in
 from ilba.publication.file import NAME, HierarchyFields, PublicationFile, found_at, load, words
 from ilba.publication.matching import Matched, matched
@@ -111,8 +114,25 @@ class Prepared:
         """The public folder of exported tables."""
         return self._of_wave("exports")
 
-    def check_places(self) -> None:
-        """Refuse output folders that cannot be written, before anything is counted."""
+    def check_outputs(self) -> None:
+        """Refuse, before anything is counted, outputs that could not be written after the release."""
+        self._check_places()
+        outputs = self.said.outputs
+        if outputs.pdf:
+            pdf.require()
+        if not outputs.formats:
+            return
+        require(outputs.formats)
+        known = languages(self.lists.labels, {"texts": self.texts})
+        for lang in outputs.languages:
+            if lang not in known:
+                raise InputError(
+                    f"outputs.languages: there are no words in {lang!r}. It is {listing(known)}. Another language "
+                    f"needs labels or a title in it: label.{lang} = '..' under [codes], title.{lang} = '..' under "
+                    f"[about]."
+                )
+
+    def _check_places(self) -> None:
         written = {"release": self.release, "confidential": self.confidential}
         if self.said.outputs.formats and self.said.outputs.exports:
             written["exports"] = self.exports

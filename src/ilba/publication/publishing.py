@@ -20,7 +20,17 @@ import msgspec
 from ilba import __version__
 from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
-from ilba.errors import Advice, InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
+from ilba.errors import (
+    Advice,
+    InputError,
+    MissingExtra,
+    StoreError,
+    UnsafeRelease,
+    after_publishing,
+    listing,
+    notice,
+    some,
+)
 from ilba.files import making, replacing, working_in
 from ilba.output import decision, drawing, pdf
 from ilba.output.export import FORMATS, export
@@ -158,10 +168,8 @@ def publish(
         It conflicts with an earlier publication, or other records were published as this wave. Nothing was published.
     """
     prepared = Prepared(path)
-    prepared.check_places()
+    prepared.check_outputs()
     refuse_replacing(prepared)
-    if prepared.said.outputs.pdf:
-        pdf.require()
     with working_in(prepared.confidential, lambda: _tell_waiting(prepared.confidential)):
         return _Run(prepared, spark, accept_conflict, correction, progress).all()
 
@@ -213,7 +221,12 @@ class _Run:
         prepared = self.prepared
         self.step("count", self.counting, self.count, self.is_counted)
         self.step("release", self.releasing, self.release, self.is_released)
-        release = Release(prepared.release)
+        with after_publishing():
+            return self.rest(Release(prepared.release))
+
+    def rest(self, release: Release) -> Published:
+        """Everything after the release."""
+        prepared = self.prepared
         outputs = msgspec.to_builtins(prepared.said.outputs)
         shown = _mark([self._manifest(), outputs["formats"], outputs["languages"], outputs["exports"]])
         self.step("exports", shown, lambda: self.exports(release), lambda: self.is_exported(release))
@@ -276,6 +289,8 @@ class _Run:
 
     def release(self) -> None:
         prepared, said = self.prepared, self.prepared.said
+        if said.outputs.formats:
+            _spare(prepared.exports)
         if not self.correction:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)

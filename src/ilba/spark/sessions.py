@@ -44,6 +44,8 @@ _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> Any:
     """Get a Spark session: the running one, or a new one.
 
+    A Java that it starts has umask 077, so its shuffle files and cached blocks, which contain true counts, are private.
+
     Parameters
     ----------
     master : str, optional
@@ -83,6 +85,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             builder = builder.config(name, value)
     for name, value in (conf or {}).items():
         builder = builder.config(name, value)
+    before = os.umask(0o077)  # for the Java that starts now
     try:
         return builder.getOrCreate()
     except Exception as problem:  # Java and Connect have their own kinds of errors
@@ -90,6 +93,8 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             f"no Spark session could be started at {master or 'the configured master'!r}: {_first_line(problem)} "
             "Check the master; Spark's own lines say more."
         ) from problem
+    finally:
+        os.umask(before)
 
 
 def check_running(spark: Any) -> None:

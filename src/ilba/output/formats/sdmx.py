@@ -29,17 +29,24 @@ def structure_path(path: Path_) -> Path:
     return Path(path).with_suffix(".structure.xml")
 
 
-def write(table: WordedTable, path: Path, agency: str, format: str) -> None:
-    """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
+def require() -> None:
+    """Raise an error before long work if pysdmx or what it needs is not installed."""
     try:
-        import pysdmx.io.xml  # noqa: F401 - raises here if its own extra is missing
-        from pysdmx.io import write_sdmx
-        from pysdmx.io.format import Format as SdmxFormat
-        from pysdmx.io.pd import PandasDataset
-        from pysdmx.model import Organisation, Schema
-        from pysdmx.model.message import Header
+        import pysdmx.io.pd
+        import pysdmx.io.xml  # noqa: F401
     except ImportError as problem:
         raise missing_extra(problem, "SDMX") from None
+
+
+def write(table: WordedTable, path: Path, agency: str, format: str) -> None:
+    """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
+    require()
+    from pysdmx.io import write_sdmx
+    from pysdmx.io.format import Format as SdmxFormat
+    from pysdmx.io.pd import PandasDataset
+    from pysdmx.model import Organisation, Schema
+    from pysdmx.model.message import Header
+
     table.values  # noqa: B018 - refused before anything is written
     axes = axes_of(table)
     structures, structure = _structures(table, axes, agency)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -41,13 +42,17 @@ def workbook(frame: pl.DataFrame, name: str, title: str, notes: Sequence[str], n
     return file.getvalue()
 
 
-@contextmanager
-def _workbook(file: io.BytesIO, about: dict[str, Any]) -> Iterator[Any]:
+def require() -> Any:
+    """Load XlsxWriter, or say what to install."""
     try:
-        import xlsxwriter
+        return importlib.import_module("xlsxwriter")
     except ModuleNotFoundError as problem:
         raise missing_extra(problem, "an xlsx file") from None
-    book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
+
+
+@contextmanager
+def _workbook(file: io.BytesIO, about: dict[str, Any]) -> Iterator[Any]:
+    book = require().Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
     book.set_properties(about)
     yield book
     book.close()
