@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 import pytest
 
 import ilba
 from ilba.errors import InputError
 from ilba.output.series import Series, apart, frequency, opened, time_of, unlike
-from support.people import population
+from support.people import population, reformed
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
@@ -83,6 +85,40 @@ def test_waves_that_are_no_series_are_told_with_what_differs_and_the_cure(secret
     (told,) = apart([turned, others, first])
     assert told.startswith("the waves of 'towns' are not one series: the keys are")
     assert apart([first, first, alike, others]) == []
+
+
+def test_what_a_declared_list_of_a_wave_does_not_have_is_missing_and_not_0(tmp_path):
+    both = reformed(tmp_path)
+    [file] = ilba.export.export(both, "town.time", "json-stat", tmp_path / "t.json")
+    told = json.loads(file.read_text("utf-8"))
+    towns = list(told["dimension"]["town"]["category"]["index"])
+    values = {town: told["value"][2 * at : 2 * at + 2] for at, town in enumerate(towns)}
+    assert values["2"][1] is None
+    assert values["2"][0] > 0
+    assert values["3"][0] is None
+    assert values["3"][1] > 0
+    assert values["4"] == [0, 0], "it existed, and its people may be masked"
+    assert None not in values["NA"]
+    gone = {str(2 * towns.index("2") + 1), str(2 * towns.index("3"))}
+    assert told["status"] == dict.fromkeys(gone, "z")
+    [file] = ilba.export.export(both, "town.sex.time", "px", tmp_path / "t.px")
+    assert file.read_text("utf-8").count('".."') == 4
+    ilba.export.export(both, "town.time", "sdmx-csv", tmp_path / "t.csv")
+    rows = pl.read_csv(tmp_path / "t.csv", infer_schema=False)
+    missing = rows.filter(pl.col("OBS_VALUE").is_null())
+    assert missing.select("town", "TIME_PERIOD", "OBS_STATUS", "CONF_STATUS").sort("town").rows() == [
+        ("2", "2026", "M", "F"),
+        ("3", "2025", "M", "F"),
+    ]
+
+
+def test_without_a_declared_list_a_missing_area_may_be_masked_to_0(tmp_path):
+    both = reformed(tmp_path, declared=False)
+    [file] = ilba.export.export(both, "town.time", "json-stat", tmp_path / "t.json")
+    told = json.loads(file.read_text("utf-8"))
+    assert None not in told["value"]
+    assert told["value"].count(0) == 2
+    assert "status" not in told
 
 
 @pytest.mark.parametrize(

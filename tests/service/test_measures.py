@@ -9,7 +9,7 @@ import pytest
 
 import ilba
 from ilba import Secret
-from support.people import HKEY, LABELS, population
+from support.people import HKEY, LABELS, population, reformed
 from support.serving import problem, serving
 
 pytestmark = pytest.mark.slow
@@ -213,3 +213,50 @@ def test_csv_is_written_as_pxwebapi_asks(client, waves):
     assert lines("2026:all") == ['"variable","Count"', f'"Count",{total}']
     wrong = client.get("/tables/2026:all/data", params={"outputFormat": "csv", "outputFormatParams": "UseCode"})
     assert "Did you mean" in problem(wrong, 400)
+
+
+@pytest.fixture(scope="module")
+def before_and_after(tmp_path_factory):
+    both = reformed(tmp_path_factory.mktemp("reformed"))
+    with serving(*(one.path for one in both), options=("--no-access-log",)) as running, running.client() as one:
+        yield one, both
+
+
+def test_an_area_has_no_number_and_no_change_in_a_wave_in_which_it_did_not_exist(before_and_after):
+    client, _ = before_and_after
+    for measure in ("count", "change", "percent"):
+        of = {"of": ""} if measure == "percent" else {}
+        told = asked(client, "reg:town.time", measure=measure, **of)
+        towns = list(told["dimension"]["town"]["category"]["index"])
+        values = {town: told["value"][2 * at : 2 * at + 2] for at, town in enumerate(towns)}
+        assert values["2"][1] is None
+        assert values["3"][0] is None
+        assert (values["3"][1] is None) == (measure == "change")
+        assert told["status"] == {str(2 * towns.index("2") + 1): "z", str(2 * towns.index("3")): "z"}
+    text = client.get("/tables/reg:town.time/data", params={"outputFormat": "csv"}).text
+    rows = pl.read_csv(io.StringIO(text), infer_schema=False).rows()
+    assert ("New", "2025", None) in rows
+    assert ("Old", "2026", None) in rows
+    assert ("Empty", "2025", "0") in rows
+    px = client.get("/tables/reg:town.time/data", params={"outputFormat": "px"}).text
+    assert px.count('".."') == 2
+    cell = {"release": "reg", "level": "town", "key": "time", "hkey_value": "3", "key_value": "2025"}
+    assert client.get("/cell", params=cell).json()["N_masked"] is None
+    known = client.get("/tables/reg:town.time/metadata").json()["dimension"]["town"]["extension"]["ilba"]
+    assert known["nonexistent"] == {"2025": ["3"], "2026": ["2"]}
+
+
+def test_all_areas_together_are_counted_in_every_wave(before_and_after):
+    client, both = before_and_after
+    assert asked(client, "reg:all.time")["value"] == [one.table("all")["N_masked"].item() for one in both]
+
+
+def test_the_map_of_a_time_is_that_of_its_own_wave(before_and_after):
+    client, _ = before_and_after
+
+    def shapes(**given):
+        return [one["id"] for one in client.get("/geometry/reg/town", params=given).json()["features"]]
+
+    assert shapes(time="2025") == ["1", "2", "4"]
+    assert shapes(time="2026") == shapes() == ["1", "3", "4"]
+    assert "It is 2025, 2026." in problem(client.get("/geometry/reg/town", params={"time": "2027"}), 404)

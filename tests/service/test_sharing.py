@@ -17,6 +17,7 @@ import pytest
 import ilba
 from ilba.service import pictures
 from ilba.service.outlines import Outlines
+from support.people import reformed
 from support.serving import PLAIN, problem, serving
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,28 @@ def test_places_without_people_are_not_counted_among_those_that_have_a_rank(tmp_
         empty = web.get("/place/towns/town/empty?lang=en").text
     assert ">Rank of 2</th>" in page
     assert {row[-1] for row in rows(empty, 0)} == {"–"}
+
+
+def test_a_place_has_no_number_rank_or_change_in_a_wave_in_which_it_did_not_exist(tmp_path):
+    both = reformed(tmp_path)
+    with serving(*(one.path for one in both)) as server, httpx.Client(base_url=server.address, **PLAIN) as web:
+
+        def read(town, **asked):
+            return web.get(f"/place/reg/town/{town}", params={"lang": "en", **asked}).text
+
+        early, late, east = read("3", time="2025"), read("3"), read("1", time="2025")
+        assert '<p class="single">not in 2025</p>' in early
+        assert '<ul class="facts"></ul>' in early
+        assert "<li>not in 2025</li>" in late
+        assert "since" not in late.partition("</ul>")[0]
+        assert "Number 1 of 3 by size" in late
+        assert "Number 2 of 3 by size" in east, "of the towns of 2025"
+        assert "New" not in east.partition('class="neighbours"')[2].partition("</section>")[0]
+        assert "n’existe pas en 2025" in web.get("/place/reg/town/3", params={"lang": "fr", "time": "2025"}).text
+        beside = read("3", time="2025", **{"with": "1"})
+        assert "not in 2025" in beside
+        assert '<section class="side" aria-label="East">' in beside
+        assert web.get("/picture/place/reg/town/3", params={"time": "2025"}).status_code == 200
 
 
 def test_two_places_stand_side_by_side_by_code_or_by_name(web):

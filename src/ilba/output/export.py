@@ -3,7 +3,7 @@
 `export` writes only labels and masked counts of a `Release`. Formats that list observations
 (csv, parquet, xlsx) have the rows of the release. Formats in which an absent value is unknown (JSON-stat,
 SDMX, PX) have the complete grid of the published codes, also zeros. A blank count is NA in csv, empty in xlsx,
-null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX.
+null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX; so is a value that did not exist.
 
 In the latter formats a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.

@@ -185,6 +185,23 @@ class Series(Release):
         whole = pl.concat([joined, pl.DataFrame(own, schema=kinds)], how="diagonal")
         return whole.select(code_columns(whole.columns))
 
+    @cached_property
+    def nonexistent(self) -> dict[str, pl.DataFrame]:  # type: ignore[override]
+        """By time, the codes (variable, code, parent) that the declared lists of its wave do not have.
+
+        A list that was not declared has only published codes, so it does not say what existed.
+        """
+        own = ["variable", "code", "parent"]
+        every, found = self.codes.select(own).drop_nulls("code"), {}
+        for time, one in self.waves.items():
+            origins = one.manifest.get("origins", {}).get("codes", {})
+            declared = [column for column, origin in origins.items() if origin == "declared"]
+            ours = every.filter(pl.col("variable").is_in(declared))
+            lacking = ours.join(one.codes.select(own), on=own, how="anti", nulls_equal=True)
+            if lacking.height:
+                found[time] = lacking
+        return found
+
     def table(self, name: str) -> pl.DataFrame:
         """Read a table over all waves.
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
 from importlib import resources
@@ -27,6 +27,7 @@ from ilba.release import PublicTable, Release
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
 """the languages with our own words; each is a file of `words/`"""
@@ -150,6 +151,8 @@ class Dimension:
     codes: list[str]
     labels: list[str]
     geo: bool
+    nonexistent: Mapping[str, Flags] = field(default_factory=dict)
+    """by time, which values did not exist then; a time in which all existed is left out"""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -164,7 +167,25 @@ class Dimension:
         if len(places) == len(self) and places == list(range(len(self))):
             return self
         codes, labels = [self.codes[place] for place in places], [self.labels[place] for place in places]
-        return replace(self, paths=self.paths[places], codes=codes, labels=labels)
+        flags = {time: flags[places] for time, flags in self.nonexistent.items()}
+        return replace(self, paths=self.paths[places], codes=codes, labels=labels, nonexistent=flags)
+
+
+def nonexistent(dimensions: Sequence[Dimension]) -> Flags | None:
+    """Which cells have a value that did not exist at their time, the last dimension fastest; None if none has.
+
+    The time is the last dimension.
+    """
+    if not any(one.nonexistent for one in dimensions):
+        return None
+    *others, time = dimensions
+    found = np.zeros([len(one) for one in dimensions], dtype=bool)
+    for axis, one in enumerate(others):
+        shape = [-1 if place == axis else 1 for place in range(len(others))]
+        for at, code in enumerate(time.codes):
+            if code in one.nonexistent:
+                found[..., at] |= one.nonexistent[code].reshape(shape)
+    return found.ravel()
 
 
 class WordedTable:
@@ -257,6 +278,8 @@ class WordedTable:
             notes = [self.said[word].format(method=f"{method}: {told}" if told else method)]
         if self.release.has_blanks:
             notes.append(self.said["blank"])
+        if self.release.nonexistent:
+            notes.append(self.said["nonexistent"])
         if not dense and not self.complete:
             notes.append(self.said["absent" if about["absent"] == 0 else "absent_blank"])
         if not exact:  # exact counts add up, except for blanks
@@ -352,7 +375,23 @@ class WordedTable:
         ]
         times = Counter(labels)
         labels = [f"{label} ({code})" if times[label] > 1 else label for label, code in zip(labels, codes, strict=True)]
-        return Dimension(finest, self.labels.variable(finest), columns, paths, codes, labels, finest in areas)
+        name, flags = self.labels.variable(finest), self._nonexistent(columns, paths)
+        return Dimension(finest, name, columns, paths, codes, labels, finest in areas, flags)
+
+    def _nonexistent(self, columns: tuple[str, ...], paths: pl.DataFrame) -> dict[str, Flags]:
+        """By time, which paths have a code that did not exist."""
+        found = {}
+        for time, lacking in self.release.nonexistent.items():
+            flags = np.zeros(paths.height, dtype=bool)
+            for above, column in zip((None, *columns), columns, strict=False):
+                pairs = lacking.filter(pl.col("variable") == column).select("code", "parent").rows()
+                if pairs:
+                    parents = paths[above].to_list() if above else [None] * paths.height
+                    known = set(pairs)
+                    flags |= [pair in known for pair in zip(paths[column].to_list(), parents, strict=True)]
+            if flags.any():
+                found[time] = flags
+        return found
 
     def translated(self, lang: str, labels: Labels) -> WordedTable:
         """The same table in another language."""
@@ -403,7 +442,7 @@ class WordedTable:
 
     @cached_property
     def values(self) -> Values:
-        """The counts of the complete grid, the last dimension fastest; NaN for a blank."""
+        """The counts of the complete grid, the last dimension fastest; NaN for a blank or what did not exist."""
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
@@ -416,10 +455,15 @@ class WordedTable:
         if self.release.has_blanks:  # a blank count is not a number
             blank = np.zeros(cells) if self.release.manifest["absent"] == 0 else np.full(cells, np.nan)
             blank[self.places()] = self.frame[MASKED].cast(pl.Float64).to_numpy()
-            return blank
-        values = np.zeros(cells, dtype=np.int64)
+            return blank if self.nonexistent is None else np.where(self.nonexistent, np.nan, blank)
+        values: Values = np.zeros(cells, dtype=np.int64)
         values[self.places()] = self.frame[MASKED].to_numpy()
-        return values
+        return values if self.nonexistent is None else np.where(self.nonexistent, np.nan, values)
+
+    @property
+    def nonexistent(self) -> Flags | None:
+        """Which cells have a value that did not exist at their time; None if none has."""
+        return nonexistent(self.dimensions)
 
     def places(self) -> IntArray:
         """The place of each row in the complete grid."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -90,6 +91,9 @@ class Release:
     StoreError
         The folder is not a release, is damaged, or was written by a newer version.
     """
+
+    nonexistent: Mapping[str, pl.DataFrame] = MappingProxyType({})
+    """by time, the codes that did not exist then; only a series has times"""
 
     def __init__(self, path: Path_) -> None:
         self.path = Path(path)

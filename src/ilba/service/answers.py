@@ -309,13 +309,13 @@ def metadata(
     for dimension, own in zip(shown.dimensions, whole.dimensions, strict=True):
         described = found["dimension"][dimension.name]
         known = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, own)]
-        has_level = owner_of(entry, dimension.name) and len(dimension.columns) == len(own.columns)
+        has_level = bool(owner_of(entry, dimension.name)) and len(dimension.columns) == len(own.columns)
         described["extension"] = {
             "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
             "codelists": known,
             "codeLists": known,
-            **({"ilba": _hierarchy(entry, dimension)} if has_level else {}),
+            **({"ilba": facts} if (facts := _facts(entry, dimension, has_level)) else {}),
         }
     return _described(found, entry, lang, Placement())
 
@@ -344,6 +344,16 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str, placement: P
         "heading": heading,
     }
     return found
+
+
+def _facts(entry: TableEntry, dimension: Dimension, has_level: bool) -> dict[str, Any]:
+    """The hierarchy of a variable, and which of its codes did not exist at a time."""
+    found = _hierarchy(entry, dimension) if has_level else {}
+    gone = {
+        time: [dimension.codes[at] for at in np.flatnonzero(flags).tolist()]
+        for time, flags in dimension.nonexistent.items()
+    }
+    return {**found, **({"nonexistent": gone} if gone else {})}
 
 
 def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
@@ -470,7 +480,7 @@ def question(
 
 
 def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
-    """One masked count; 0 if the cell does not occur, null if it is left blank."""
+    """One masked count; 0 if the cell does not occur, null if it is left blank or did not exist at its time."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
     loaded = catalog.load(asked.entry)

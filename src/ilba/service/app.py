@@ -539,14 +539,15 @@ class _Service:
 
     def geometry(self, request: Request) -> Response:
         """The map of a column, or of the areas inside a coarser one."""
-        asked = query(request, ("within",))
-        served = self.catalog.named(request.path_params["release"])
+        asked = query(request, ("within", "time"))
+        named = self.catalog.named(request.path_params["release"])
         column = request.path_params["column"]
+        served = self.catalog.drawn_by(named, column, asked.get("time", "")) if named else None
         known = self.catalog.map_digest(served, column) if served else None
-        if served is None or known is None:
+        if named is None or served is None or known is None:
             raise UnknownError("there is no map of this column.")
         if "within" in asked:
-            return self._answer(request, known, lambda: self._map_inside(served, column, asked["within"]))
+            return self._answer(request, known, lambda: self._map_inside(named, served, column, asked["within"]))
         said = {**_SAID, "ETag": f'W/"{known[:32]}"'}
         if _has(request, known[:32]):
             return Response(status_code=304, headers=said)
@@ -555,9 +556,9 @@ class _Service:
             content, said = packed, {**said, "Content-Encoding": "gzip"}
         return Response(content, media_type="application/geo+json", headers=said)
 
-    def _map_inside(self, served: ServedRelease, column: str, within: str) -> Answer:
+    def _map_inside(self, named: ServedRelease, drawn: ServedRelease, column: str, within: str) -> Answer:
         coarse, _, code = within.partition(":")
-        content = self._pages.maps.inside(served, column, inside_of(self.catalog, served, column, coarse, code))
+        content = self._pages.maps.inside(drawn, column, inside_of(self.catalog, named, column, coarse, code))
         return Answer(content, "application/geo+json")
 
     def _found(self, request: Request) -> TableEntry | None:

@@ -25,10 +25,11 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.design.design import MASKED
-from ilba.errors import InputError
+from ilba.errors import InputError, listing
 from ilba.output.series import Series, population_of, time_of, unlike
 from ilba.output.wording import LANGUAGES, Dimension, Labels, Values, WordedTable
-from ilba.service.asked import Codes
+from ilba.output.wording import nonexistent as missing_at
+from ilba.service.asked import Codes, UnknownError
 from ilba.service.folder import (
     GRACE,
     ByLanguage,
@@ -103,10 +104,11 @@ class Loaded:
         """The place of each path on its axis."""
         return [{path: place for place, path in enumerate(one.paths.iter_rows())} for one in self.dimensions]
 
-    def values(self, places: Sequence[Sequence[int]]) -> Values:
+    def values(self, places: Sequence[Sequence[int]], nonexistent: float = np.nan) -> Values:
         """The counts at some places of each axis, the last axis fastest; a cell without a row is 0.
 
-        Blanks are NaN. Cells without a row are also NaN if the release says that they are blank.
+        Blanks are NaN. Cells without a row are also NaN if the release says that they are blank. `nonexistent` stands
+        for the count of what did not exist at its time.
         """
         wanted = np.zeros(1, dtype=np.int64)
         for dimension, chosen in zip(self.dimensions, places, strict=True):
@@ -116,6 +118,9 @@ class Loaded:
             return empty
         found = np.minimum(np.searchsorted(self.place, wanted), len(self.place) - 1)
         values: Values = np.where(self.place[found] == wanted, self.count[found], self.absent)
+        gone = missing_at([one.some(list(some)) for one, some in zip(self.dimensions, places, strict=True)])
+        if gone is not None and gone.any():
+            values = np.where(gone, nonexistent, values)
         return values if values.dtype.kind == "f" else values.astype(np.int64, copy=False)
 
 
@@ -307,6 +312,13 @@ class Catalog:
             kept = content, gzip.compress(content, 6, mtime=0)
             self._files.put(digest, kept, len(kept[0]) + len(kept[1]))
         return kept
+
+    def drawn_by(self, served: ServedRelease, column: str, time: str) -> ServedRelease:
+        """The release with the map of a column at a time: the wave of this time, otherwise what is served."""
+        if time and time not in served.times:
+            raise UnknownError(f"there is no time {time[:60]!r}. It is {listing(served.times)}.")
+        wave = served.members.get(time)
+        return wave if wave and self.map_digest(wave, column) else served
 
     def map_digest(self, served: ServedRelease, column: str) -> str | None:
         """The checksum of the map of a column; None if there is no map."""

@@ -110,18 +110,22 @@ def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en
     return drawing, width, 30 + each * len(rows)
 
 
-def lines(times: Sequence[tuple[str, int]], most: int, write: Write, themed: bool) -> tuple[Drawing, float, float]:
-    """One line over time, each point with its number."""
+def lines(
+    times: Sequence[tuple[str, int | None]], most: int, write: Write, themed: bool
+) -> tuple[Drawing, float, float]:
+    """One line over time, each point with its number; a time without a number has no point."""
     width, height, left, right = 560.0, 200.0, 40.0, 520.0
     drawing = Drawing(themed)
     step = (right - left) / max(1, len(times) - 1)
-    points = [(left + i * step, 160 - 120 * n / max(most, 1)) for i, (_, n) in enumerate(times)]
+    points = {left + i * step: n for i, (_, n) in enumerate(times)}
+    heights = {x: 160 - 120 * n / max(most, 1) for x, n in points.items() if n is not None}
     drawing.bar(left, 160, right - left, 1, "rule")
-    drawing.line(points, "series-1")
-    for (x, y), (name, n) in zip(points, times, strict=True):
-        drawing.bar(x - 3, y - 3, 6, 6, "series-1")
-        drawing.text(x, y - 12, write(n), 13, "middle")
+    drawing.line(list(heights.items()), "series-1")
+    for (x, n), (name, _) in zip(points.items(), times, strict=True):
         drawing.text(x, 184, name, 13, "middle", "soft")
+        if n is not None:
+            drawing.bar(x - 3, heights[x] - 3, 6, 6, "series-1")
+            drawing.text(x, heights[x] - 12, write(n), 13, "middle")
     return drawing, width, height
 
 

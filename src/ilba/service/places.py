@@ -21,7 +21,7 @@ from ilba.service.asked import UnknownError, folded
 from ilba.service.catalog import Catalog
 from ilba.service.codelists import axis_of
 from ilba.service.folder import ServedRelease
-from ilba.service.outlines import Maps
+from ilba.service.outlines import Maps, Outlines
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -109,6 +109,8 @@ class PlaceFacts:
     place: Locality
     time: str
     """the time of its numbers, empty if none was declared"""
+    is_there: bool
+    """whether it existed at this time"""
     above: list[tuple[str, str]]
     count: int | None
     rank: Rank | None
@@ -119,8 +121,8 @@ class PlaceFacts:
     areas_inside: int
     share_above: float | None
     share_of_all: float | None
-    times: list[tuple[str, int]]
-    """the counts of the times up to this one"""
+    times: list[tuple[str, int | None]]
+    """the counts of the times up to this one; None if it did not exist"""
     pyramid: Pyramid | None
     groups: list[tuple[str, list[Group]]]
     neighbours: list[Neighbour]
@@ -168,6 +170,10 @@ def beside(place: Locality, wanted: str) -> list[Locality]:
     return [Locality(place.served, place.hierarchy, place.level, at, areas) for at in found]
 
 
+def _exists(dimension: Dimension, at: int, time: str) -> bool:
+    return time not in dimension.nonexistent or not dimension.nonexistent[time][at]
+
+
 class _Counts:
     """Published counts by names of variables, at one time if there are several."""
 
@@ -195,12 +201,15 @@ class _Counts:
             if one.name == self.time:
                 at = one.codes.index(self._when)
                 places[axis] = list(range(at + 1)) if up_to_time else [at]
-            if one.name == self._place.areas.name and one.codes != self._place.areas.codes:
+            elif one.name != self._place.areas.name:
+                places[axis] = [at for at in places[axis] if _exists(one, at, self._when)]
+                dimensions = [*dimensions[:axis], one.some(places[axis]), *dimensions[axis + 1 :]]
+            elif one.codes != self._place.areas.codes:
                 return None  # other areas; no release of ours has this
         sizes = [len(some) for some in places]
         if int(np.prod(sizes, dtype=np.int64)) > _MOST_CELLS:
             return None
-        counts = loaded.values(places).reshape(sizes)
+        counts = loaded.values(places, nonexistent=0).reshape(sizes)
         if np.isnan(counts).any():  # tables with blanks are not shown here
             return None
         counts = counts.astype(np.int64)
@@ -214,28 +223,31 @@ class _Counts:
 def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -> PlaceFacts:
     """What is published about a place, as it was at a time of its release."""
     counts = _Counts(catalog, place, lang, time)
-    at = place.at
+    at, is_there = place.at, _exists(place.areas, place.at, time)
     found = counts.table(place.level, [])
     everybody = found[1] if found else None
+    own = everybody if is_there else None
     parents = place.areas.paths.select(place.areas.columns[:-1]).rows() if place.level > 1 else []
-    stated = place.areas.stated
+    stated = [other for other in place.areas.stated if _exists(place.areas, other, time)]
     inside = [other for other in stated if parents and parents[other] == parents[at]]
-    neighbours, is_touching = _neighbours(maps, place, inside, everybody)
+    outlines = maps.of(catalog.drawn_by(place.served, place.areas.name, time), place.areas.name)
+    neighbours, is_touching = _neighbours(outlines, place, stated, inside, everybody)
     return PlaceFacts(
         place=place,
         time=time,
+        is_there=is_there,
         above=_above(catalog, place, lang),
-        count=int(everybody[at]) if everybody is not None else None,
-        rank=_rank(everybody, at, stated),
+        count=int(own[at]) if own is not None else None,
+        rank=_rank(own, at, stated),
         areas=len(stated),
         peopled=len(stated) if everybody is None else int((everybody[stated] > 0).sum()),
-        rank_inside=_rank(everybody, at, inside) if inside else None,
+        rank_inside=_rank(own, at, inside) if inside else None,
         areas_inside=len(inside),
-        share_above=_share(everybody, at, _parent_count(counts, place)),
-        share_of_all=_share(everybody, at, _whole(counts)),
+        share_above=_share(own, at, _parent_count(counts, place)),
+        share_of_all=_share(own, at, _whole(counts)),
         times=_times(counts, place),
-        pyramid=_pyramid(counts, place),
-        groups=_groups(counts, place, everybody),
+        pyramid=_pyramid(counts, place) if is_there else None,
+        groups=_groups(counts, place, stated, everybody) if is_there else [],
         neighbours=neighbours,
         is_touching=is_touching,
     )
@@ -280,7 +292,7 @@ def _above(catalog: Catalog, place: Locality, lang: str) -> list[tuple[str, str]
     return found
 
 
-def _times(counts: _Counts, place: Locality) -> list[tuple[str, int]]:
+def _times(counts: _Counts, place: Locality) -> list[tuple[str, int | None]]:
     if counts.time is None:
         return []
     found = counts.table(place.level, [], {place.areas.name: [place.at]}, up_to_time=True)
@@ -288,7 +300,10 @@ def _times(counts: _Counts, place: Locality) -> list[tuple[str, int]]:
         return []
     times = next(one for one in found[0] if one.name == counts.time)
     numbers = found[1].ravel().tolist()
-    return list(zip(times.labels[: len(numbers)], numbers, strict=True))
+    return [
+        (label, number if _exists(place.areas, place.at, code) else None)
+        for code, label, number in zip(times.codes, times.labels, numbers, strict=False)
+    ]
 
 
 def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
@@ -313,9 +328,11 @@ def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
     return None
 
 
-def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> list[tuple[str, list[Group]]]:
+def _groups(
+    counts: _Counts, place: Locality, stated: Sequence[int], everybody: IntArray | None
+) -> list[tuple[str, list[Group]]]:
     """The values of each variable: the count here, its share, the share everywhere and the rank of the share."""
-    found, stated = [], place.areas.stated
+    found = []
     for key in place.served.release.design.keys:
         if key == counts.time or place.served.size(key) > _MOST_GROUPS:
             continue
@@ -341,12 +358,15 @@ def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> lis
 
 
 def _neighbours(
-    maps: Maps, place: Locality, inside: Sequence[int], everybody: IntArray | None
+    outlines: Outlines | None,
+    place: Locality,
+    stated: Sequence[int],
+    inside: Sequence[int],
+    everybody: IntArray | None,
 ) -> tuple[list[Neighbour], bool]:
     """The areas with a common border, otherwise those of the same area above; the largest first."""
     column = place.areas.name
-    outlines = maps.of(place.served, column)
-    coded = [(at, place.areas.codes[at]) for at in place.areas.stated]
+    coded = [(at, place.areas.codes[at]) for at in stated]
     where = {outlines.own(code) if outlines else code: at for at, code in coded}
     touching = [where[code] for code in outlines.touching(place.code) if code in where] if outlines else []
     wanted = touching or [at for at in inside if at != place.at]

@@ -194,7 +194,8 @@ class Pages:
         values = loaded.values(places_of).tolist()
         outlines = self.maps.of(entry.served, shown.name) if shown in areas and len(shown) <= _MOST_DRAWN else None
         if outlines is not None:
-            by_code = {outlines.own(code): value for code, value in zip(shown.codes, values, strict=True)}
+            known = [pair for pair in zip(shown.codes, values, strict=True) if pair[1] == pair[1]]
+            by_code = {outlines.own(code): value for code, value in known}
             return (pictures.coloured(outlines.paths(560, 460), by_code), 560.0, 460.0), ", ".join(said)
         rows = [row for row in zip(shown.labels, values, strict=True) if row[1] == row[1]]  # without blanks
         rows = sorted(rows, key=lambda row: -row[1])[:_BARS] if len(rows) > _BARS else rows
@@ -249,7 +250,7 @@ class Pages:
             elif known.groups:
                 rows = [(group.label, float(group.count)) for group in known.groups[0][1]]
                 drawing = pictures.bars(rows[:_BARS], write.number)
-            number = "" if known.count is None else f"{write.number(known.count)} {table.told('unit')}".strip()
+            number = _number(known, write, table.told("unit"))
             under = f"{_kind(known, write)} · {table.told('title')}"
             card = pictures.card(place.name, under, number, _source(table), drawing, lang)
             return Answer(pictures.png(card), "image/png")
@@ -383,7 +384,7 @@ class Pages:
             "heading": name,
             "problem": "",
             "sides": sides,
-            "compared": _compared(known, write) if len(known) > 1 else [],
+            "compared": _compared(known, write) if len(known) > 1 and all(one.is_there for one in known) else [],
             "rank_head": said["place_rank_head"].format(all=write.number(first.peopled)),
             "others": [place.areas.labels[at] for at in place.areas.stated[:_MOST_OTHERS]],
             "explained": f"/?lang={lang}#{urlencode({'release': served.id, 'about': 1})}",
@@ -444,6 +445,13 @@ def _kind(known: places.PlaceFacts, write: Writing) -> str:
     return " · ".join([kind, known.time] if known.time else [kind])
 
 
+def _number(one: places.PlaceFacts, write: Writing, unit: str) -> str:
+    """The count of a place with its unit, or that it did not exist at the time."""
+    if not one.is_there:
+        return write.said["not_in"].format(time=one.time)
+    return "" if one.count is None else f"{write.number(one.count)} {unit}".strip()
+
+
 def _side(
     one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str, same: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -465,7 +473,7 @@ def _side(
         drawn["ages"] = [(age, write.number(a), write.number(b)) for age, (a, b) in rows]
         drawn["sexes"] = one.pyramid.sexes
     if len(one.times) > 1:
-        most = largest(lambda about: max([n for _, n in about.times] + [0]))
+        most = largest(lambda about: max([n or 0 for _, n in about.times]))
         picture, width, height = pictures.lines(one.times, most, write.number, True)
         drawn["lines"] = Markup(picture.svg(width, height, f"{place.name}: {said['place_time']}"))  # noqa: S704
     above = one.above[-1][0] if one.above else said["everywhere"]
@@ -474,7 +482,7 @@ def _side(
         "name": place.name,
         "address": f"{place.address}?{urlencode({'lang': lang, **same})}",
         "kind": _kind(one, write),
-        "number": "" if one.count is None else f"{write.number(one.count)} {unit}".strip(),
+        "number": _number(one, write, unit),
         "facts": _facts(one, write),
         "groups": [(label, [_row(group, write) for group in groups]) for label, groups in one.groups],
         "neighbours_head": (f"{place.name}: " if others else "")
@@ -530,8 +538,11 @@ def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
     if len(one.times) > 1:
         (earlier, before), (_, now) = one.times[-2:]
         doubt = None if entry is None else doubt_of(entry)
-        since = "place_since_doubt" if doubt is not None and 0 < abs(now - before) <= doubt else "place_since"
-        found.append(said[since].format(change=write.signed(now - before), time=earlier))
+        if now is not None and before is not None:
+            since = "place_since_doubt" if doubt is not None and 0 < abs(now - before) <= doubt else "place_since"
+            found.append(said[since].format(change=write.signed(now - before), time=earlier))
+        elif now is not None:
+            found.append(said["not_in"].format(time=earlier))
     if one.rank is not None and one.areas > 1:
         found.append(_ranked(one.rank, said["place_rank"], write, all=write.number(one.areas)))
     if one.above and one.rank_inside is not None and 1 < one.areas_inside < one.areas:

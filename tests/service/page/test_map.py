@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import ilba
-from support.browsing import Visitor, colours, drawing, labels, link, number, settled, title
-from support.people import ILBA
+from support.browsing import Visitor, cells, colours, drawing, labels, link, number, settled, title
+from support.people import ILBA, reformed
 from support.serving import eventually, serving
 
 pytestmark = pytest.mark.slow
@@ -238,4 +238,37 @@ def test_people_without_a_stated_area_are_neither_highest_nor_lowest_nor_found_a
         assert page.locator("#summary").inner_text() == "town: 3 shown. Highest: a (80). Lowest: c (20)."
         page.locator("#place").fill("not stated")
         assert page.locator("#places .hint").inner_text()
+        visitor.close()
+
+
+def test_an_area_that_did_not_exist_is_said_and_neither_shown_nor_compared(browser, tmp_path):
+    both = reformed(tmp_path)
+    with serving(*(one.path for one in both)) as server:
+        visitor = Visitor(browser, server.address.rstrip("/"))
+        view = {"release": "reg", "level_area": "town"}
+        page = visitor.visit(link(view="map", pick_time="2025", **view))
+        told, panel = page.locator("#summary").inner_text(), page.locator("#panel").inner_text()
+        assert told.startswith("town: 3 shown. Highest: Old (")
+        assert "Lowest: Empty (0)" in told
+        assert "Not in 2025: New." in panel
+        assert "no shape" not in panel.replace("1 area has no shape", "")
+        assert any("time=2025" in one for one in visitor.asked if "/geometry/" in one)
+        sizes = [number(text) for text in page.locator(".legend .size").all_inner_texts()]
+        assert sum(sizes) == 3, "the legend is about drawn areas"
+        classes = [text.split("\n")[0] for text in page.locator(".legend li").all_inner_texts()]
+        counts = dict(both[0].table("town").rows())
+        assert classes == ["0, or masked to 0", f"{counts[1]} – {counts[2] - 1}", f"{counts[2]}"]
+        visitor.go(page, link(view="map", pick_time="2026", measure="change", **view))
+        assert "2 shown" in page.locator("#summary").inner_text()
+        assert "not in 2025" in page.locator(".legend").inner_text()
+        visitor.go(page, link(view="table", **view))
+        rows = {(row[0], row[1]): row[2] for row in cells(page)}
+        assert rows["New", "2025"] == "not in 2025"
+        assert rows["Old", "2026"] == "not in 2026"
+        assert rows["Empty", "2025"] == "0"
+        visitor.go(page, link(view="chart", kind="bars", bars="town", colours="none", pick_time="2025", **view))
+        assert page.locator("#summary").inner_text().startswith("4 bars.")
+        assert "not in 2025" in page.locator(".bars").inner_text()
+        visitor.go(page, link(view="map", pick_time="2025", lang="fr", **view))
+        assert "N’existe pas en 2025" in page.locator("#panel").inner_text()
         visitor.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ilba.output.series import time_column
 from ilba.output.wording import Dimension, WordedTable
 
@@ -74,10 +76,13 @@ def _plain(table: WordedTable) -> list[float | int | None]:
 
 
 def _status(table: WordedTable, values: Sequence[object]) -> dict[str, Any]:
-    """The status of blank counts: c, Eurostat's flag for confidential."""
-    if not values or not table.release.has_blanks or table.measure.name != "count":
+    """The status of what has no number, in Eurostat's flags: c (confidential) is blank, z did not exist."""
+    if not values:
         return {}
-    return {"status": {str(place): "c" for place, value in enumerate(values) if value is None}}
+    has_blanks, gone = table.release.has_blanks and table.measure.name == "count", table.nonexistent
+    found = {str(place): "c" for place, value in enumerate(values) if value is None} if has_blanks else {}
+    found |= {str(place): "z" for place in ([] if gone is None else np.flatnonzero(gone).tolist())}
+    return {"status": found} if found or has_blanks else {}
 
 
 def _measured(table: WordedTable) -> dict[str, Any]:

@@ -61,39 +61,48 @@ def write(table: WordedTable, path: Path, agency: str, format: str) -> None:
         if format == "sdmx-csv":
             told = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:{flow.id}({flow.version})", "ACTION": "I"}
             before, after = ([pl.lit(text).alias(name) for name, text in one.items()] for one in (told, _STATUS))
-            for first, rows in _rows(table, axes):
-                status = _status() if table.release.has_blanks else after
+            for first, rows, gone in _rows(table, axes):
+                status = _status(gone) if _has_gaps(table) else after
                 rows.select(*before, pl.all(), *status).write_csv(data, include_header=not first)
             return
         # The library writes a message without observations; they are inserted at the end of its data set.
         schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
         none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
-        attributes = {} if table.release.has_blanks else dict(_STATUS)
+        attributes = {} if _has_gaps(table) else dict(_STATUS)
         empty = PandasDataset(structure=schema, data=none, attributes=attributes)
         message = write_sdmx([empty], SdmxFormat.DATA_SDMX_ML_2_1_GEN, header=header) or ""
         begins, closing, ends = message.rpartition("</mes:DataSet>")
         data.write(begins.encode())
-        for _, rows in _rows(table, axes):
-            data.write(_observations(rows, [name for name, *_ in axes], table.release.has_blanks).encode())
+        for _, rows, gone in _rows(table, axes):
+            status = _status(gone) if _has_gaps(table) else []
+            data.write(_observations(rows, [name for name, *_ in axes], status).encode())
         data.write((closing + ends).encode())
 
 
-def _status() -> list[pl.Expr]:
-    """The status of each observation, if counts may be blank: Q is suppressed, C confidential."""
+def _has_gaps(table: WordedTable) -> bool:
+    """Whether counts may have no value: they are blank, or did not exist at their time."""
+    return table.release.has_blanks or bool(table.release.nonexistent)
+
+
+def _status(gone: pl.Series) -> list[pl.Expr]:
+    """The status of each observation: Q is suppressed and C confidential; M cannot exist."""
     blank = pl.col("OBS_VALUE").is_null()
-    letters = {"OBS_STATUS": ("Q", "A"), "CONF_STATUS": ("C", "F")}
-    return [pl.when(blank).then(pl.lit(no)).otherwise(pl.lit(yes)).alias(name) for name, (no, yes) in letters.items()]
+    letters = {"OBS_STATUS": ("M", "Q", "A"), "CONF_STATUS": ("F", "C", "F")}
+    return [
+        pl.when(gone).then(pl.lit(never)).when(blank).then(pl.lit(no)).otherwise(pl.lit(yes)).alias(name)
+        for name, (never, no, yes) in letters.items()
+    ]
 
 
-def _observations(rows: pl.DataFrame, axes: Sequence[str], blanks: bool) -> str:
-    """Observations as generic SDMX-ML; a blank one has a status and no value."""
+def _observations(rows: pl.DataFrame, axes: Sequence[str], status: list[pl.Expr]) -> str:
+    """Observations as generic SDMX-ML; one without a value has a status."""
     key = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in axes)
     whole = f'<gen:Obs><gen:ObsKey>{key}</gen:ObsKey><gen:ObsValue value="{{}}"/>'
     spelled = pl.format(f"{whole}</gen:Obs>\n", *rows.columns)
-    if blanks:
-        told = rows.with_columns(_status())
-        status = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in _STATUS)
-        ends = f"<gen:Attributes>{status}</gen:Attributes></gen:Obs>\n"
+    if status:
+        told = rows.with_columns(status)
+        values = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in _STATUS)
+        ends = f"<gen:Attributes>{values}</gen:Attributes></gen:Obs>\n"
         shown = pl.format(whole + ends, *rows.columns, *_STATUS)
         blank = pl.format(f"<gen:Obs><gen:ObsKey>{key}</gen:ObsKey>{ends}", *axes, *_STATUS)
         return str(told.select(pl.when(pl.col("OBS_VALUE").is_null()).then(blank).otherwise(shown).str.join("")).item())
@@ -152,16 +161,20 @@ def flows(tables: Sequence[tuple[WordedTable, str]]) -> bytes:
     return _written(flows, header, tables[0][0].lang).encode()
 
 
-def _rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The observations of the complete grid, in pieces: the place of the first, then codes and counts."""
+def _rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame, pl.Series]]:
+    """The observations of the complete grid, in pieces.
+
+    A piece is the place of its first one, the codes and counts, and which did not exist at their time.
+    """
     codes = [pl.Series(name, codes, dtype=pl.String) for name, _, codes, _ in axes]
+    gone = np.zeros(len(table.values), dtype=bool) if table.nonexistent is None else table.nonexistent
     for first in range(0, len(table.values), _AT_ONCE):
         values = table.values[first : first + _AT_ONCE]
         places = np.unravel_index(np.arange(first, first + len(values)), [len(known) for known in codes])
         columns = [known.gather(place) for known, place in zip(codes, places, strict=True)]
         number = pl.Series("OBS_VALUE", values).fill_nan(None)
         number = number.cast(pl.Int64) if table.measure.decimals == 0 else number
-        yield first, pl.DataFrame([*columns, number])
+        yield first, pl.DataFrame([*columns, number]), pl.Series(gone[first : first + _AT_ONCE])
 
 
 def axes_of(table: WordedTable) -> list[Axis]:
@@ -211,8 +224,9 @@ def _structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> tuple[
     version = "1.0.0"
     name = re.sub(r"[^A-Za-z0-9_]", "_", table.table.name).upper()
     english = {"OBS_STATUS": {"A": "Normal value"}, "CONF_STATUS": {"F": "Free (free for publication)"}}
-    has_blanks = table.release.has_blanks
-    if has_blanks:
+    if table.release.nonexistent:
+        english["OBS_STATUS"]["M"] = "Missing value; data cannot exist"
+    if table.release.has_blanks:
         english["OBS_STATUS"]["Q"] = "Missing value; suppressed"
         english["CONF_STATUS"]["C"] = "Confidential statistical information"
     lists = [
@@ -246,6 +260,8 @@ def _structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> tuple[
         items=[Concept(id=axis, name=label) for axis, label in names.items()],
     )
 
+    level = "O" if _has_gaps(table) else "D"
+
     def component(axis: str, role: Role, **more: Any) -> Component:
         concept = ItemReference("Concept", agency, scheme.id, version, axis)
         urn = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:CL_{axis.upper()}({version})"
@@ -263,7 +279,7 @@ def _structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> tuple[
             [
                 *(component(axis, Role.DIMENSION) for axis, *_ in axes),
                 component("OBS_VALUE", Role.MEASURE, local_dtype=DataType.LONG),
-                *(component(axis, Role.ATTRIBUTE, attachment_level="O" if has_blanks else "D") for axis in english),
+                *(component(axis, Role.ATTRIBUTE, attachment_level=level) for axis in english),
             ]
         ),
     )

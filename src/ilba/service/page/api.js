@@ -56,8 +56,10 @@ export const releases = (lang) => once(`${ROOT}/releases?lang=${lang}`);
 export const config = () => once(`${ROOT}/config`);
 export const metadata = (table, lang, parts = []) =>
   once(`${ROOT}/tables/${encodeURIComponent(table)}/metadata?lang=${lang}${parts.map((one) => inner(one.code, one)).join("")}`);
-export const geometry = (release, column, within) =>
-  once(`${ROOT}/geometry/${encodeURIComponent(release)}/${encodeURIComponent(column)}${within ? `?within=${encodeURIComponent(within)}` : ""}`);
+export function geometry(release, column, asked = {}) {
+  const said = new URLSearchParams(Object.entries(asked).filter(([, value]) => value));
+  return once(`${ROOT}/geometry/${encodeURIComponent(release)}/${encodeURIComponent(column)}${said.size ? `?${said}` : ""}`);
+}
 
 /** What asks for the areas inside one of a coarser level. */
 const inner = (code, { list, area }) => {

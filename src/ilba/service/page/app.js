@@ -130,7 +130,7 @@ async function view(context, panel) {
   }
   // The map's outlines do not depend on the answer, so they are asked for at once.
   for (const { hierarchy, geometry, code } of variables)
-    if (state.view === "map" && hierarchy && geometry && !parts.some((one) => one.code === code)) api.geometry(release.id, code).catch(() => {});
+    if (state.view === "map" && hierarchy && geometry && state.pick[release.time] === undefined && !parts.some((one) => one.code === code)) api.geometry(release.id, code).catch(() => {});
   // So are the numbers of a whole table with one variable.
   const [only, ...others] = variables;
   if (only && !others.length && !state.within[only.hierarchy] && !state.only[only.code] && only.size <= context.most)

@@ -1,7 +1,7 @@
 // Bars with their numbers beside them. They are a list of words and numbers, so that a screen reader reads what is seen.
 
 import { choice, el, fill } from "./dom.js";
-import { measuring } from "./measures.js";
+import { absence, measuring } from "./measures.js";
 import { PALETTES } from "./classes.js";
 import { first, isClose, reach } from "./ranks.js";
 import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing, sharesOf } from "./picture.js";
@@ -45,6 +45,8 @@ export async function showChart(place, context) {
   entitle(title);
   const set = await ask(free.map(({ code }) => code), fixed.values, measure);
   measure.fit(set.value);
+  const absent = absence(context, measure, set);
+  const why = (codes) => absent({ ...codes, ...fixed.values });
 
   // Stacking shows a sum. Where tables do not add up, that sum was never published.
   const isCount = measure.name === "count";
@@ -56,7 +58,7 @@ export async function showChart(place, context) {
   const order = state.order || (inOrder(bars) ? "listed" : "largest");
   const names = (list) => list.map(({ code, label }) => [code, label]);
   const picture = () => {
-    const told = { title, release, words, measure, set, bars, colours, codes: ordered.slice(0, shown), layout, host: body };
+    const told = { title, release, words, measure, set, why, bars, colours, codes: ordered.slice(0, shown), layout, host: body };
     Object.assign(told, { ones: apart, partial: partial() });
     if (multiples) Object.assign(told, { most, least: Math.min(0, ...set.value.filter((value) => value !== null)) });
     const drawing = { pyramid: pyramidDrawing, lines: lineDrawing, bars: barDrawing }[wanted];
@@ -105,7 +107,7 @@ export async function showChart(place, context) {
   const ones = series ? series.codes : [undefined];
   const long = (bar, panel) =>
     stacked
-      ? ones.reduce((sum, one) => sum + count(bar, one, panel), 0)
+      ? ones.reduce((sum, one) => sum + (count(bar, one, panel) ?? 0), 0)
       : Math.max(...ones.map((one) => Math.abs(count(bar, one, panel) ?? 0)));
   const tallest = (bar) => Math.max(...panelsOf.map((panel) => long(bar, panel)));
   // A drawing has as many colours as can be told apart: the largest series, in the order in which they are listed.
@@ -122,17 +124,18 @@ export async function showChart(place, context) {
     fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
   }
-  const drawn = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).map((one) => {
+  const spots = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).flatMap((one) => {
     const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
+    if (why(codes)) return [];
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
     const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
     return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes), name: name.filter(Boolean).join(", "), text: measure.write(value) };
-  }))).filter(({ value }) => !Number.isNaN(value));
+  })));
+  const drawn = spots.filter(({ value }) => !Number.isNaN(value));
   const top = Math.max(...drawn.map(({ value }) => value));
   const longest = drawn.filter(({ value }) => value === top);
   const said = { high: first(words, longest.map(({ name }) => name)), highValue: [...new Set(longest.map(({ text }) => text))].join(", ") };
-  const all = ordered.length * panelsOf.length * (stacked ? 1 : ones.length);
-  tell([wanted === "bars" ? words.count("summaryBars", all, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
+  tell([wanted === "bars" ? words.count("summaryBars", spots.length, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
   if (wanted !== "bars") {
     shown = ordered.length;
     const missing = partial();
@@ -193,12 +196,12 @@ export async function showChart(place, context) {
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
       drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? whole || 1 : most)}%`;
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
-      const text = measure.told(n, span(bar, one, panel));
+      const text = why({ [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel }) ?? measure.told(n, span(bar, one, panel));
       const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);
       drawn.title = coloured ? `${series.name(one)}: ${text}` : text;
       return el("span", { class: "line" }, drawn, name, number);
     });
-    const total = stacked ? el("span", { class: "bar-number" }, layout === "shares" ? sharesOf(words, wanted.map((one) => count(bar, one, panel))) : measure.told(whole)) : null;
+    const total = stacked ? el("span", { class: "bar-number" }, layout === "shares" ? sharesOf(words, wanted.map((one) => count(bar, one, panel))) : (why({ [bars.code]: bar, [multiples?.code]: panel }) ?? measure.told(whole))) : null;
     return el("li", {}, el("span", { class: "bar-label" }, shownBars.name(bar)), el("span", { class: "lines" }, lines, total));
   }
 

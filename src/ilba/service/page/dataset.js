@@ -48,6 +48,11 @@ export class Dataset {
     return place === undefined || this.value[place] === null ? undefined : (this.value[place] ?? 0);
   }
 
+  /** The first of some times at which one of these values did not exist; undefined where all did. */
+  gone(codes, times) {
+    return times.find((time) => this.dimensions.some(({ code, nonexistent }) => nonexistent[time]?.includes(codes[code])));
+  }
+
   /** The rows as a file has them: the labels of each, then the number. */
   rows() {
     const names = (codes) => this.dimensions.map((one) => one.name(codes[one.code]));
@@ -60,8 +65,9 @@ export class Dataset {
     const { id, size, dimension } = this.json;
     const kept = (_, i) => !codes.includes(id[i]);
     const found = new Dataset({ id: id.filter(kept), size: size.filter(kept), dimension, label: this.label });
-    found.value = Array(found.cells).fill(0);
+    found.value = Array(found.cells).fill(null);
     for (let place = 0; place < this.cells; place += 1) {
+      if (this.json.status?.[place] === "z") continue; // did not exist at its time
       const to = found.#placeOf(this.#codesAt(place));
       found.value[to] += this.value[place] === null ? NaN : (this.value[place] ?? 0);
     }
@@ -73,7 +79,7 @@ export class Dataset {
   over(whole, factor) {
     const found = new Dataset(this.json);
     found.value = Array.from({ length: this.cells }, (_, place) => {
-      const share = (factor * this.value[place]) / whole.at(this.#codesAt(place));
+      const share = (factor * (this.value[place] ?? NaN)) / whole.at(this.#codesAt(place));
       return Number.isFinite(share) ? share : null;
     });
     return found;
@@ -111,6 +117,7 @@ class Dimension {
     this.level = own?.level ?? 0;
     this.parents = own?.parents ?? {};
     this.missing = new Set(own?.missing); // codes that are no areas
+    this.nonexistent = own?.nonexistent ?? {}; // by time, codes that did not exist then
   }
 
   name(code) {

@@ -5,7 +5,7 @@ import { placeLink } from "./areas.js";
 import { AreaCanvas } from "./canvas.js";
 import { PALETTES, classed } from "./classes.js";
 import { choice, el, fill } from "./dom.js";
-import { measuring } from "./measures.js";
+import { absence, measuring } from "./measures.js";
 import { ownAreas } from "./own.js";
 import { mapPicture, pictureButtons } from "./picture.js";
 import { first, isClose, reach } from "./ranks.js";
@@ -43,6 +43,8 @@ export async function showMap(place, context) {
   entitle(title);
 
   const kind = release.drawing(hierarchy, level, mapped.codes);
+  const when = fixed.values[release.time];
+  const isGone = (code) => meta.gone({ [mapped.code]: code }, [when]) !== undefined;
   const [set, drawing] = await Promise.all([ask([mapped.code], fixed.values, measure), outline()]);
   context.current();
   const made = drawing.areas;
@@ -52,10 +54,12 @@ export async function showMap(place, context) {
   const shown = new Map(raw.map(([code, value]) => [code, measure.round(value)]));
   const missed = measure.nothing ? say("absent") : say("noTotal");
   const write = (value) => (value === undefined ? missed : measure.write(value));
-  const told = (code) => (shown.get(code) === undefined ? missed : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
+  const absent = absence(context, measure, set);
+  const why = (code) => absent({ [mapped.code]: code, ...fixed.values });
+  const told = (code) => (shown.get(code) === undefined ? (why(code) ?? missed) : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
   const [most, equal] = [Number.parseInt(state.cuts, 10) || 6, state.cuts.endsWith("e")];
   const signed = measure.name === "change";
-  const { classes, items } = classed(shown, { step: measure.step, most, equal, signed });
+  const { classes, items } = classed(new Map([...shown].filter(([code]) => made.has(code))), { step: measure.step, most, equal, signed });
 
   // Going into an area: one level finer, the same variables.
   const finer = release.hierarchy(hierarchy).levels[level];
@@ -78,11 +82,13 @@ export async function showMap(place, context) {
     "aria-describedby": "map-help",
   });
   const hint = canOpen ? say("openFiner", { level: finer.label }) : finer ? say("finerNotPublished") : say("finest");
-  const missing = codes.filter((code) => !made.has(code)).length;
+  const gone = codes.filter(isGone);
+  const missing = codes.filter((code) => !made.has(code) && !isGone(code)).length;
   const notes = [
     hint,
     kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles") : null,
     missing ? words.count("notDrawn", missing) : null,
+    gone.length ? words.count("notInList", gone.length, { time: meta.dimension(release.time).name(when), list: first(words, gone.map((code) => mapped.name(code))) }) : null,
     measure.note,
   ];
   const button = (id, name, text, onclick, disabled) =>
@@ -132,14 +138,17 @@ export async function showMap(place, context) {
   async function outline() {
     // Of a nation only the chosen areas are drawn; of fewer the others lie around them in grey.
     const above = meta.parts.some(({ code }) => code === mapped.code) ? state.within[hierarchy] : null;
-    const wanted = kind === "tiles" || mapped.codes.length > AROUND ? codes : mapped.codes;
-    const name = JSON.stringify([release.id, mapped.code, kind, wanted === codes ? codes : mapped.codes.length]);
+    const all = kind === "tiles" || mapped.codes.length > AROUND ? codes : mapped.codes;
+    const wanted = kind === "geometry" ? all.filter((code) => !isGone(code)) : all;
+    // A map without a time is that of the last one.
+    const time = kind === "geometry" && when !== meta.dimension(release.time)?.codes.at(-1) ? when : undefined;
+    const name = JSON.stringify([release.id, mapped.code, kind, time, all === codes ? codes : mapped.codes.length]);
     if (!drawn.has(name)) {
       // The coarsest map lies below a finer one: areas that do not touch can be placed by it.
       const first = release.level(hierarchy, 1);
       const [own, coarsest] = await Promise.all([
-        kind === "geometry" ? api.geometry(release.id, mapped.code, above && `${release.level(hierarchy, above.level).code}:${above.code}`) : null,
-        kind === "geometry" && level > 1 && first.geometry ? api.geometry(release.id, first.code) : null,
+        kind === "geometry" ? api.geometry(release.id, mapped.code, { time, within: above && `${release.level(hierarchy, above.level).code}:${above.code}` }) : null,
+        kind === "geometry" && level > 1 && first.geometry ? api.geometry(release.id, first.code, { time }) : null,
       ]);
       drawn.set(name, shapes(kind, wanted, own, coarsest));
     }
@@ -173,7 +182,7 @@ export async function showMap(place, context) {
     const nought = signed ? measure.write(0) : say("zero", { zero: measure.write(0) });
     const none = signed ? "still" : "zero";
     if (classes.has(none)) found.splice(signed ? items.filter(([, low]) => low < 0).length : 0, 0, [none, nought]);
-    if (classes.has("absent")) found.push(["absent", say("absent")]);
+    if (classes.has("absent")) found.push(["absent", words.listing([...new Set(classes.get("absent").map((code) => why(code) ?? say("absent")))])]);
     return found;
   }
 
@@ -217,7 +226,7 @@ export async function showMap(place, context) {
 
   function summarise() {
     const known = codes.filter((code) => shown.get(code) !== undefined && !mapped.missing.has(code));
-    if (!known.length) return tell(measure.nothing);
+    if (!known.length) return tell(measure.nothing || why(codes[0]) || "");
     const numbers = known.map((code) => shown.get(code));
     const [high, low] = [Math.max(...numbers), Math.min(...numbers)];
     const having = (value) => first(words, known.filter((code) => shown.get(code) === value).map((code) => mapped.name(code)));

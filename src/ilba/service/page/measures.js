@@ -20,6 +20,19 @@ function denominators(release, variables, find) {
   return found.toSorted((a, b) => areas(b) - areas(a) || b.length - a.length);
 }
 
+/** In words, why there is no number at some codes: one of them did not exist at its time or, of a change, at the time before. */
+export function absence({ release, meta, words }, measure, set) {
+  const [time, own] = [meta, set].map((one) => one.dimension(release.time));
+  if (!own) return () => undefined;
+  const times = own.codes.length > 1 ? own.codes : time.codes; // a change is since the one before among these
+  return (codes) => {
+    const at = codes[time.code] ?? own.codes[0];
+    const before = measure.name === "change" ? times.slice(0, times.indexOf(at)).slice(-1) : [];
+    const gone = meta.gone(codes, [at, ...before]);
+    return gone === undefined ? undefined : words.say("notIn", { time: time.name(gone) });
+  };
+}
+
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.

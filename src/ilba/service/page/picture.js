@@ -114,11 +114,13 @@ function key(part, ink, names, y, room = WIDE) {
 }
 
 const seriesOf = ({ set, colours }) => (colours ? set.dimension(colours.code) : null);
-const counter = ({ set, bars, colours, fixed }) => (bar, one) =>
-  set.at({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
+const codesOf = ({ bars, colours, fixed }, bar, one) => ({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
+const counter = (told) => (bar, one) => told.set.at(codesOf(told, bar, one));
 
-const spanner = ({ set, bars, colours, fixed }) => (bar, one) =>
-  set.span({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
+const spanner = (told) => (bar, one) => told.set.span(codesOf(told, bar, one));
+
+/** The number of a bar in words, or why there is none. */
+const teller = (told) => (bar, one) => told.why(codesOf(told, bar, one)) ?? told.measure.told(counter(told)(bar, one), spanner(told)(bar, one));
 
 /** The picture of one drawing, or of several small ones on the same scale: `panels` are [name, what is fixed]. */
 export function picture(told, draw, panels) {
@@ -154,7 +156,7 @@ export function barDrawing(told) {
   const { set, bars, codes, measure, layout, ones } = told;
   const series = seriesOf(told);
   const count = counter(told);
-  const span = spanner(told);
+  const text = teller(told);
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
   const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
@@ -178,9 +180,9 @@ export function barDrawing(told) {
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
         part.append(node("rect", { x, y: at, width: long, height: high, fill }));
         if (stacked) x += long;
-        else part.append(write(left + long + 6, at + high / 2, measure.told(n, span(bar, one)), { "font-size": 12 }));
+        else part.append(write(left + long + 6, at + high / 2, text(bar, one), { "font-size": 12 }));
       });
-      const beside = layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : measure.told(sum(bar));
+      const beside = layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : (told.why(codesOf(told, bar)) ?? measure.told(sum(bar)));
       if (stacked) part.append(write(x + 6, y + 11, beside, { "font-size": 12 }));
       y += each;
     }
@@ -190,10 +192,10 @@ export function barDrawing(told) {
 
 /** Ages as bars that grow to both sides, the oldest on top. */
 export function pyramidDrawing(told) {
-  const { set, bars, measure } = told;
+  const { set, bars } = told;
   const series = seriesOf(told);
   const count = counter(told);
-  const span = spanner(told);
+  const text = teller(told);
   const ages = set.dimension(bars.code);
   const [one, other] = series.codes;
   const most = told.most ?? Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
@@ -211,8 +213,8 @@ export function pyramidDrawing(told) {
       part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
       part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
       part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 14), { "text-anchor": "middle", "font-size": 13 }));
-      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a, span(age, one)), { "text-anchor": "end", "font-size": 12 }));
-      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b, span(age, other)), { "font-size": 12 }));
+      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, text(age, one), { "text-anchor": "end", "font-size": 12 }));
+      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, text(age, other), { "font-size": 12 }));
     });
   } };
 }
@@ -258,7 +260,7 @@ export function lineDrawing(told) {
       for (const [at, value, time] of points)
         part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value, span(time, one)))));
       const value = points.at(-1)[1];
-      ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${measure.told(value)}`, colour });
+      ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${told.why(codesOf(told, times.codes.at(-1), one)) ?? measure.told(value)}`, colour });
     });
     ends.sort((a, b) => a.y - b.y);
     ends.forEach((end, i) => {

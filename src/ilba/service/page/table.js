@@ -1,13 +1,15 @@
 // The table: sorted, searched and paged in the page itself; one row per combination, or the last variable across.
 
 import { el, fill } from "./dom.js";
+import { absence } from "./measures.js";
 import { folded } from "./search.js";
 
 const ROWS = 50;
 const SHORT = 24; // letters of a name that stays on one line
 const WIDEST = 40; // values that can stand across
 
-export async function showTable(place, { state, meta, selection, words, ask, go, tell, measure, entitle }) {
+export async function showTable(place, context) {
+  const { state, meta, words, ask, go, tell, measure, entitle } = context;
   const { say } = words;
   const set = await ask(meta.dimensions.map(({ code }) => code), {}, measure);
   const dimensions = set.dimensions;
@@ -30,6 +32,9 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
   }
   const part = (row, i) => Math.floor(row / steps[i]) % down[i].codes.length;
   const count = (row, column) => set.value[row * width + column];
+  const why = absence(context, measure, set);
+  const codesAt = (row, column) =>
+    Object.fromEntries([...down.map(({ code, codes }, i) => [code, codes[part(row, i)]]), ...(across ? [[across.code, across.codes[column]]] : [])]);
 
   const bar = el(
     "div",
@@ -170,7 +175,8 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
       });
       const counts = Array.from({ length: width }, (_, column) => {
         const n = count(row, column);
-        return el("td", { class: n ? "number" : "number nought" }, measure.told(n ?? undefined, set.spanAt(row * width + column)));
+        const missing = typeof n === "number" ? undefined : why(codesAt(row, column));
+        return el("td", { class: n ? "number" : "number nought" }, missing ?? measure.told(n ?? undefined, set.spanAt(row * width + column)));
       });
       return el("tr", {}, names, counts);
     });
