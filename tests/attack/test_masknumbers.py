@@ -212,10 +212,11 @@ def test_people_may_move_where_every_number_of_masks_stays_one_of_the_rule(count
 
 
 def test_a_cell_for_which_no_count_fits_keeps_its_range():
-    numbers = MaskNumbers(np.array([0, 40, 40, 40, 40, 0]), np.array([0, 8, 16, 24, 40, 0]))  # no rule gives 40 of 40
-    insight = Insight(np.arange(2), np.array([1, 4]), np.array([0, 1]), np.array([4, 5]))
-    found = numbers.narrowed(insight, np.array([False, True]))
-    assert (found.low.tolist(), found.high.tolist()) == ([0, 1], [4, 5])
+    # Of 41 cells of 4 the rule masks 33. Only one cell of 4 less, without a mask, makes 32 a number of the rule.
+    numbers = MaskNumbers(np.array([0, 40, 40, 40, 41, 0]), np.array([0, 8, 16, 24, 32, 0]))
+    insight = Insight(np.arange(2), np.array([4, 4]), np.array([1, 0]), np.array([5, 4]))
+    found = numbers.narrowed(insight, np.array([True, False]))
+    assert (found.low.tolist(), found.high.tolist()) == ([1, 0], [5, 2])
 
 
 def test_without_the_finest_table_or_with_counts_that_may_move_no_masks_are_counted(counts):
