@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ilba import InputError
 from ilba.errors import WriteError
-from ilba.files import creating, exchange, making, replacing, sweep, working_in, writable
+from ilba.files import creating, exchange, making, replacing, sweep, working_in, writable, writable_folder
 
 
 def mode(path: Path) -> int:
@@ -81,6 +82,28 @@ def test_a_full_disk_is_told_in_words_with_the_path(tmp_path):
     with pytest.raises(WriteError, match=says), replacing(tmp_path / "file"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_disk_that_is_full_at_the_last_bytes_of_a_parquet_file_is_told_too(tmp_path):
+    says = r"could not write .*file': the disk is full, or failed\. Nothing was changed"
+    with pytest.raises(WriteError, match=says), replacing(tmp_path / "file"):
+        raise pl.exceptions.ComputeError("parquet: File out of specification: Invalid thrift: transport error")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("closed", ["release", "."])
+def test_a_folder_that_cannot_be_replaced_is_told_before_the_work(tmp_path, monkeypatch, closed):
+    """Root may write everywhere but on a read-only disk, so the system's answer is set."""
+    folder = tmp_path / "release"
+    folder.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / closed)
+    with pytest.raises(InputError) as refused:
+        writable_folder(folder)
+    assert str(refused.value) == (
+        f"cannot write {str(folder)!r}: the folder {str(tmp_path / closed)!r} is not writable for you."
+    )
+    if closed == ".":
+        assert writable_folder(folder, is_replaced=False) == folder
 
 
 def test_creating_never_replaces(tmp_path):

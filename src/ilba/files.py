@@ -39,15 +39,24 @@ def writable(path: str | os.PathLike[str], mark: str = "") -> Path:
             raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
     elif target.exists() and not target.is_file():
         raise InputError(f"cannot write {os.fspath(path)!r}: it is a device, not a file. Give the name of a file.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
+    _check_access(path, folder)
     return target
 
 
-def writable_folder(path: str | os.PathLike[str]) -> Path:
-    """The same for a folder that is created or replaced."""
+def writable_folder(path: str | os.PathLike[str], *, is_replaced: bool = True) -> Path:
+    """The same for a folder that is created, or else replaced by one that is made beside it."""
     target = Path(os.path.realpath(path))
-    return writable(target / "any").parent if target.is_dir() else writable(path)
+    if not target.is_dir():
+        return writable(path)
+    _check_access(path, target)
+    if is_replaced:
+        _check_access(path, target.parent)
+    return target
+
+
+def _check_access(path: str | os.PathLike[str], folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
 
 
 @contextlib.contextmanager
@@ -214,6 +223,8 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
             reason = problem.strerror or str(problem)
         elif told:
             reason = told[1].strip()
+        elif str(problem).endswith("transport error"):  # polars, at the last bytes of a parquet file
+            reason = "the disk is full, or failed"
         else:
             raise
         raise WriteError(f"could not write {os.fspath(path)!r}: {reason}. Nothing was changed there.") from problem

@@ -125,10 +125,15 @@ def test_columns_that_lie_in_each_other_are_proposed_as_hierarchies(tmp_path, pe
 
 def test_of_a_large_file_the_first_part_is_read_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(inspecting, "SAMPLE", 100)
-    pl.DataFrame({"town": ["a", "b"] * 200}).write_csv(tmp_path / "p.csv")
-    (facts,) = ilba.inspect(tmp_path / "p.csv").files
+    people = pl.DataFrame({"town": ["a", "b"] * 200, "sex": ["f", "", "f", " m"] * 100})
+    people.write_csv(tmp_path / "p.csv")
+    found = ilba.inspect(tmp_path / "p.csv")
+    (facts,) = found.files
     assert facts.is_part
     assert "the first 100 records" in facts.about
+    assert "25 missing among those read; blanks around values in 25 records among those read" in str(found)
+    people.head(100).write_csv(tmp_path / "p.csv")
+    assert "25 missing; blanks around values in 25 records\n" in str(ilba.inspect(tmp_path / "p.csv"))
 
 
 def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, monkeypatch):

@@ -120,16 +120,16 @@ class ColumnFacts:
             "date": self.date or None, "label": self.label or None, "totals": list(self.totals),
         }  # fmt: skip
 
-    def remarks(self, K: int) -> list[str]:
+    def remarks(self, K: int, *, is_part: bool = False) -> list[str]:
         """Remarks on the column, in words."""
-        said = []
+        said, among = [], " among those read" if is_part else ""
         if self.missing:
             spellings = [*self.spellings, *self.no_age]
             empty = "empty, or " if self.has_empty else ""
             spelled = f" ({empty}spelled {listing(map(repr, spellings), 5)})" if spellings else ""
-            said.append(f"{few_text(self.missing, K)} missing{spelled}")
+            said.append(f"{few_text(self.missing, K)} missing{among}{spelled}")
         if self.kind == "identifier" and (again := self.records - self.missing - self.values):
-            said.append(f"repeats in {few_text(again, K)} records")
+            said.append(f"repeats in {few_text(again, K)} records{among}")
         if self.is_hollow:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
@@ -137,7 +137,7 @@ class ColumnFacts:
             groups = ("/".join(map(repr, _differing(group)[:4])) for group in first)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
-            said.append(f"blanks around values in {few_text(self.blanks, K)} records")
+            said.append(f"blanks around values in {few_text(self.blanks, K)} records{among}")
         if self.totals:
             said.append(f"{listing(map(repr, self.totals))} looks like a line of totals")
         if self.spoilt:

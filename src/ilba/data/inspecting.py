@@ -155,7 +155,7 @@ class Inspection:
 
     def _rows(self, one: FileFacts) -> Iterator[tuple[str, str, int, str]]:
         for column in one.columns:
-            yield column.name, column.kind, column.values, "; ".join(column.remarks(self.mask_thr))
+            yield column.name, column.kind, column.values, "; ".join(column.remarks(self.mask_thr, is_part=one.is_part))
 
     @property
     def hierarchies(self) -> tuple[tuple[str, ...], ...]:

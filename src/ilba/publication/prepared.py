@@ -138,7 +138,7 @@ class Prepared:
             written["exports"] = self.exports
         for entry, folder in written.items():
             try:
-                writable_folder(folder)
+                writable_folder(folder, is_replaced=entry != "confidential")
             except InputError as problem:
                 raise InputError(f"outputs.{entry}: {problem}") from None
 
