@@ -36,7 +36,7 @@ class MaskNumbers(NamedTuple):
     @classmethod
     def of(cls, view: PublishedTables) -> MaskNumbers | None:
         """The numbers of a published finest table; None without the rule, or where a number breaks it."""
-        if view.policy.name != "controlled" or view.move or not view.split:
+        if view.policy.name != "controlled" or not view.split:
             return None
         _, counts, masked = small_cells(view)
         size = np.bincount(counts, minlength=view.K + 1).astype(np.int64)
