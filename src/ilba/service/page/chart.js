@@ -164,7 +164,11 @@ export async function showChart(place, context) {
           ),
         )
       : null;
+    body.classList.remove("measured");
     fill(body, multiples && series ? key() : null, panels || multiples ? el("div", { class: "panels" }, parts) : parts, foot);
+    const widest = Math.max(...[...body.querySelectorAll(".bar-number")].map((one) => one.getBoundingClientRect().width));
+    body.style.setProperty("--beside", `${widest / Number.parseFloat(getComputedStyle(document.documentElement).fontSize) + 0.6}rem`);
+    body.classList.add("measured");
   }
 
   /** What a drawing leaves out, in words. */
@@ -191,7 +195,7 @@ export async function showChart(place, context) {
     const lines = wanted.map((one, i) => {
       const n = count(bar, one, panel);
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
-      drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? whole || 1 : most)}%`;
+      drawn.style.setProperty("--share", Math.abs(n ?? 0) / (layout === "shares" ? whole || 1 : most));
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
       const text = measure.told(n, span(bar, one, panel));
       const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);
