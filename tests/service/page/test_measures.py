@@ -316,6 +316,21 @@ def test_ranges_beside_bars_stay_inside_the_chart(visitor, width):
         other.close()
 
 
+def test_the_doubt_about_a_highest_sum_grows_with_the_counts_that_are_added(communes, brume):
+    published = brume[1].table("commune.age").with_columns(pl.col("age").cast(pl.String))
+    for ages, limit in ((["0"], 15), (["0", "1", "2", "3"], 30)):
+        page = communes.visit(link(lang="en", level_area="commune", by="age", view="map", only_age=",".join(ages)))
+        sums = published.filter(pl.col("age").is_in(ages)).group_by("commune").agg(pl.col("N_masked").sum())
+        second, first = sums["N_masked"].sort()[-2:]
+        assert 15 < first - second <= 30, "one limit for every sum would not tell these from each other"
+        said = page.locator("#summary").inner_text()
+        assert f"Highest: Crécy ({first:,})" in said
+        assert ("highest" in said.partition("Others are so close")[2]) == (first - second <= limit)
+    page.locator("#open-explain").click()
+    assert "of up to 15 between two numbers" in page.locator("#explain").inner_text()
+    assert "For sums of four values both are twice as large" in page.locator("#explain").inner_text()
+
+
 def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, waves):
     page = reader.visit(link(level_area="LA2", by="gender", view="chart", layout="shares"))
     widths = page.locator(".bars li").evaluate_all(

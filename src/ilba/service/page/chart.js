@@ -122,11 +122,13 @@ export async function showChart(place, context) {
     fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
   }
+  // All values together are published; of some, the sum is of their counts.
+  const together = stacked && selection.asked(colours.code) !== null ? ones.length : 1;
   const drawn = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).map((one) => {
     const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
     const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
-    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes), name: name.filter(Boolean).join(", "), text: measure.write(value) };
+    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes, together), name: name.filter(Boolean).join(", "), text: measure.write(value) };
   }))).filter(({ value }) => !Number.isNaN(value));
   const top = Math.max(...drawn.map(({ value }) => value));
   const longest = drawn.filter(({ value }) => value === top);
