@@ -11,12 +11,14 @@ from importlib import resources
 from urllib.parse import quote
 
 import httpx
+import numpy as np
 import polars as pl
 import pytest
 
 import ilba
 from ilba.service import pictures
 from ilba.service.outlines import Outlines
+from ilba.service.places import Pyramid
 from support.people import reformed
 from support.serving import PLAIN, problem, serving
 
@@ -304,3 +306,14 @@ def test_pages_and_pictures_agree_on_what_is_read_from_right_to_left():
         "HE-il",
         "ar-EG",
     ]
+
+
+def test_a_pyramid_of_millions_keeps_its_numbers_inside_the_picture():
+    counts = np.array([[1_234_567, 1_234_567], [900, 12]])
+    drawing, width, height = pictures.pyramid(
+        Pyramid(("f", "m"), ["old", "young"], counts), 1_234_567, "{:,}".format, True
+    )
+    texts = re.findall(r'x="([\d.]+)"[^>]*text-anchor="(start|end)"[^>]*>1,234,567<', drawing.svg(width, height, ""))
+    assert [anchor for _, anchor in texts] == ["end", "start"]
+    needed = 9 * 7.2  # as wide as digits of the widest of the usual fonts are in letters of 12
+    assert all(needed < (float(x) if anchor == "end" else width - float(x)) for x, anchor in texts)

@@ -93,7 +93,8 @@ class Drawing:
 def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en") -> tuple[Drawing, float, float]:
     """Ages as bars that grow to both sides, the oldest on top; the drawing with its width and height."""
     width, each, middle = 560.0, 22.0, 104.0
-    room = (width - middle) / 2 - 54
+    longest = max((len(write(n)) for n in one.counts.ravel().tolist()), default=0)
+    room = (width - middle) / 2 - max(54, 7 + 7.2 * longest)
     left, right = (width - middle) / 2, (width + middle) / 2
     drawing = Drawing(themed, lang)
     drawing.text(left - 6, 14, one.sexes[0], 14, "end", bold=True)

@@ -78,6 +78,41 @@ def over_time(waves):
         yield running.address.rstrip("/")
 
 
+COMMUNES = {
+    "Cœur-de-Brume-sur-Vallon": 2900,
+    "Crécy": 3000,
+    "L'Hôpital-Saint-Éloi-le-Vieux": 2880,
+    "Mont-Âpre": 2980,
+    "Saint-Jean-de-la-Montagne": 1990,
+    "Val-d'Argent": 2400,
+    "Www-Wwwwwwwwwwwwwwwwww": 2000,
+    "서울특별시강남구역삼동이라는긴이름": 2770,
+}
+
+
+@pytest.fixture(scope="session")
+def brume(tmp_path_factory):
+    """Two waves of eight areas, most with long names. Two have the same ages, but for 20 people of the youngest."""
+    home, found = tmp_path_factory.mktemp("brume"), []
+    codes = pl.DataFrame({"variable": "commune", "code": list(map(str, range(8))), "label_en": list(COMMUNES)})
+    for wave in ("2021", "2026"):
+        ages = [(str(i), n) for i, size in enumerate(COMMUNES.values()) for n in range(3000 - size, 3000)]
+        rows = [(commune, "fm"[n % 2], str(n // 300)) for commune, n in ages]
+        people = pl.DataFrame(rows, schema=["commune", "sex", "age"], orient="row")
+        told = {"population": "brume", "wave": wave, "unit": "persons"}
+        finest = ilba.build(people, ["commune"], ["sex", "age"], secret=Secret(bytes(range(32))), **told)
+        found.append(finest.release(home / f"w{wave}", title="Brume", labels=codes, method="controlled", ledger=False))
+    return found
+
+
+@pytest.fixture
+def communes(browser, brume):
+    with serving(*(release.path for release in brume), options=("--no-access-log",)) as running:
+        visitor = Visitor(browser, running.address.rstrip("/"))
+        yield visitor
+        visitor.close()
+
+
 @pytest.fixture
 def reader(browser, over_time):
     visitor = Visitor(browser, over_time)

@@ -222,6 +222,25 @@ def test_a_phone_with_letters_twice_as_large_needs_none_either_and_shows_whole_r
         assert page.evaluate("document.documentElement.scrollWidth") == 195, lang
 
 
+LINES = {"view": "chart", "kind": "lines"}
+
+
+@pytest.mark.parametrize("width", [360, 390])
+def test_letters_of_twice_the_size_never_make_the_page_wider_than_the_screen(communes, width):
+    page = communes.visit(viewport={"width": width, "height": 844}, has_touch=True, is_mobile=True)
+    table = {"level_area": "commune", "by": "age,sex"}
+    for lang in few(["es", "fr", "en", "ko"], 2):
+        views = [link(lang=lang, view=view, **table) for view in VIEWS]
+        views += [link(lang=lang, **table, **more) for more in ({"view": "table", "across": "1"}, LINES)]
+        views += [link(lang=lang, view="chart", bars="age", colours="sex", multiples="commune", kind="bars", **table)]
+        for address in (*views, f"place/brume/commune/2?lang={lang}", f"place/brume/commune/2?lang={lang}&with=0"):
+            communes.go(page, address, wait=address.startswith("#"))
+            page.evaluate("document.documentElement.style.fontSize = '200%'")
+            if address.startswith("#"):
+                page.locator("#picker-toggle").click()
+            assert page.evaluate("document.documentElement.scrollWidth") == width, address
+
+
 def test_a_licence_that_is_an_address_is_a_link_and_wraps_on_a_phone_with_large_letters(browser, tmp_path):
     address = "https://creativecommons.org/licenses/by/4.0/deed.en?of=a&by=b"
     finest = ilba.build(population(), HKEY[:2], ["sex"], secret=Secret(bytes(range(32))))

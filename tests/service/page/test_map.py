@@ -199,7 +199,7 @@ def test_enter_on_an_area_of_the_finest_level_goes_to_the_link_to_its_page(reade
     assert page.evaluate("document.activeElement.textContent") == f"Everything about {name}"
 
 
-@pytest.mark.parametrize("measure", ["count", "percent"])
+@pytest.mark.parametrize("measure", ["count", "percent", "index"])
 def test_those_that_share_the_highest_or_lowest_number_are_said_and_others_that_are_close(reader, waves, measure):
     names, towns = labels(waves[2], "LA3"), waves[2].table("LA3").select("LA3", n="N_masked")
     doubts = set()
@@ -207,8 +207,11 @@ def test_those_that_share_the_highest_or_lowest_number_are_said_and_others_that_
         page = reader.visit(link(lang="en", level_area="LA3", by="age", view="map", pick_age=age, measure=measure))
         part = waves[2].table("LA3.age").filter(pl.col("age").cast(pl.String) == age).select("LA3", "N_masked")
         rows = towns.join(part, on="LA3", how="left").with_columns(pl.col("N_masked").fill_null(0)).sort("LA3")
-        unit = 1.0 if measure == "count" else 100 / rows["n"]
-        rows = rows.with_columns(value=(rows["N_masked"] * unit).round(1), off=7.5 * unit)
+        everywhere = waves[2].table("all.age").filter(pl.col("age").cast(pl.String) == age)["N_masked"].item()
+        average = everywhere / waves[2].table("all")["N_masked"].item() if measure == "index" else 1
+        unit = 1.0 if measure == "count" else 100 / (rows["n"] * average)
+        digits = 0 if measure == "index" else 1
+        rows = rows.with_columns(value=(rows["N_masked"] * unit).round(digits), off=7.5 * unit)
         said = page.locator("#summary").inner_text()
         for word, sign in (("Highest", 1), ("Lowest", -1)):
             top = rows.filter(sign * pl.col("value") == (sign * pl.col("value")).max())

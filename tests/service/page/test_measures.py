@@ -204,12 +204,13 @@ def test_small_multiples_are_drawn_on_one_scale_with_the_published_numbers(reade
     most = released["N_masked"].max()
     drawn = parts.evaluate_all(
         """all => all.map(one => [...one.querySelectorAll('.bars li')].map(row =>
-             [row.querySelector('.bar-number').textContent, parseFloat(row.querySelector('.bar').style.width)]))"""
+             [row.querySelector('.bar-number').textContent,
+              row.querySelector('.bar').style.getPropertyValue('--share')]))"""
     )
     for gender, rows in zip((1, 2), drawn, strict=True):
         counts = released.filter(gender=gender)["N_masked"].to_list()
         assert [number(text) for text, _ in rows] == counts
-        assert [width for _, width in rows] == pytest.approx([100 * n / most for n in counts])
+        assert [float(share) for _, share in rows] == pytest.approx([n / most for n in counts])
     reader.go(page, link(level_area="", by="gender,age", view="chart", kind="pyramid", multiples="time"))
     assert page.locator("#drawn text[font-weight='600']").all_text_contents()[:6:3] == ["2016", "2021"]
     assert page.locator("#drawn rect").count() == 3 * 2 * 18
@@ -283,11 +284,58 @@ def test_a_pyramid_and_lines_are_drawn_from_the_published_numbers(reader, waves)
     ]
 
 
+WITHIN = """all => all.flatMap(one => {
+    const [text, frame] = [one, one.closest('svg, .chart')].map(each => each.getBoundingClientRect());
+    return text.left < frame.left || text.right > frame.right || text.bottom > frame.bottom ? [one.textContent] : [];
+})"""
+
+
+@pytest.mark.parametrize("lang", few(["fr", "en", "ko", "es"]))
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_lines_cut_names_and_never_a_number(communes, lang, width):
+    page = communes.visit(viewport={"width": width, "height": 844})
+    for state in ({"by": ""}, {"by": "sex", "multiples": "sex"}, {"by": "", "measure": "rate", "of": ""}):
+        communes.go(page, link(lang=lang, level_area="commune", view="chart", kind="lines", colours="commune", **state))
+        texts = page.locator("#drawn text")
+        assert texts.evaluate_all(WITHIN) == [], state
+        assert any("… " in text for text in texts.all_text_contents()) or width > 390, "a name is too long here"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_ranges_beside_bars_stay_inside_the_chart(visitor, width):
+    page = visitor.visit(viewport={"width": width, "height": 844})
+    for by, kind in (("", "bars"), ("gender", "bars"), ("gender,age", "pyramid")):
+        visitor.go(page, link(level_area="LA2", by=by, view="chart", range="1", kind=kind))
+        assert page.locator(".bar-number, #drawn text").evaluate_all(WITHIN) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        with page.expect_download() as taken:
+            page.locator("#picture-svg").click()
+        other = page.context.new_page()
+        other.set_content(Path(taken.value.path()).read_text(encoding="utf-8"))
+        assert other.locator("text").evaluate_all(WITHIN) == [], "the picture is whole, too"
+        other.close()
+
+
+def test_the_doubt_about_a_highest_sum_grows_with_the_counts_that_are_added(communes, brume):
+    published = brume[1].table("commune.age").with_columns(pl.col("age").cast(pl.String))
+    for ages, limit in ((["0"], 15), (["0", "1", "2", "3"], 30)):
+        page = communes.visit(link(lang="en", level_area="commune", by="age", view="map", only_age=",".join(ages)))
+        sums = published.filter(pl.col("age").is_in(ages)).group_by("commune").agg(pl.col("N_masked").sum())
+        second, first = sums["N_masked"].sort()[-2:]
+        assert 15 < first - second <= 30, "one limit for every sum would not tell these from each other"
+        said = page.locator("#summary").inner_text()
+        assert f"Highest: Crécy ({first:,})" in said
+        assert ("highest" in said.partition("Others are so close")[2]) == (first - second <= limit)
+    page.locator("#open-explain").click()
+    assert "of up to 15 between two numbers" in page.locator("#explain").inner_text()
+    assert "For sums of four values both are twice as large" in page.locator("#explain").inner_text()
+
+
 def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, waves):
     page = reader.visit(link(level_area="LA2", by="gender", view="chart", layout="shares"))
     widths = page.locator(".bars li").evaluate_all(
         """rows => rows.map(row => [...row.querySelectorAll('.bar')]
-             .reduce((sum, one) => sum + parseFloat(one.style.width), 0))"""
+             .reduce((sum, one) => sum + 100 * one.style.getPropertyValue('--share'), 0))"""
     )
     assert widths == pytest.approx([100] * 5)
     told = page.locator(".bars li > .lines > .bar-number").all_inner_texts()

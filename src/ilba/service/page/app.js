@@ -227,12 +227,18 @@ function questions({ release, table, meta, selection, most, current }) {
       return (await values(from, list, how)).added(summed);
     };
     const isSum = summed.length > 0;
-    const [found, whole] = await Promise.all([
+    const base = measure.of && kept.filter((code) => measure.of.includes(code) || code === release.time);
+    const everywhere = (codes) => counts(codes.filter((code) => !meta.dimension(code).hierarchy));
+    const isIndex = measure.name === "index";
+    const [found, whole, ...shares] = await Promise.all([
       counts(kept, isSum && measure.factor ? undefined : measure),
-      measure.factor ? counts(kept.filter((code) => measure.of.includes(code) || code === release.time)) : null,
+      base && counts(base),
+      ...(isIndex ? [everywhere(kept), everywhere(base)] : []),
     ]);
     const set = isSum && measure.factor ? found.over(whole, measure.factor) : found;
-    Object.assign(shown, { ...question(kept), measure, summed, set, whole });
+    const average = isIndex ? shares[0].over(shares[1], 1) : null;
+    const added = summed.reduce((n, code) => n * selection.codes(code).length, 1);
+    Object.assign(shown, { ...question(kept), measure, summed, set, whole, average, added });
     return set;
   }
   function picks(free, totals = false) {

@@ -124,12 +124,14 @@ export async function showChart(place, context) {
     fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
   }
+  // All values together are published; of some, the sum is of their counts.
+  const together = stacked && selection.asked(colours.code) !== null ? ones.length : 1;
   const spots = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).flatMap((one) => {
     const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
     if (why(codes)) return [];
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
     const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
-    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes), name: name.filter(Boolean).join(", "), text: measure.write(value) };
+    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes, together), name: name.filter(Boolean).join(", "), text: measure.write(value) };
   })));
   const drawn = spots.filter(({ value }) => !Number.isNaN(value));
   const top = Math.max(...drawn.map(({ value }) => value));
@@ -167,7 +169,11 @@ export async function showChart(place, context) {
           ),
         )
       : null;
+    body.classList.remove("measured");
     fill(body, multiples && series ? key() : null, panels || multiples ? el("div", { class: "panels" }, parts) : parts, foot);
+    const widest = Math.max(...[...body.querySelectorAll(".bar-number")].map((one) => one.getBoundingClientRect().width));
+    body.style.setProperty("--beside", `${widest / Number.parseFloat(getComputedStyle(document.documentElement).fontSize) + 0.6}rem`);
+    body.classList.add("measured");
   }
 
   /** What a drawing leaves out, in words. */
@@ -194,7 +200,7 @@ export async function showChart(place, context) {
     const lines = wanted.map((one, i) => {
       const n = count(bar, one, panel);
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
-      drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? whole || 1 : most)}%`;
+      drawn.style.setProperty("--share", Math.abs(n ?? 0) / (layout === "shares" ? whole || 1 : most));
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
       const text = why({ [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel }) ?? measure.told(n, span(bar, one, panel));
       const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);

@@ -35,20 +35,37 @@ function inks(host = document.body) {
 const write = (x, y, text, more = {}) =>
   node("text", { x, y, "font-size": 14, "dominant-baseline": "middle", ...more }, String(text));
 
+const pen = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is. */
+function width(text, size = 14, weight = 400) {
+  pen.font = `${weight} ${size}px ${FONT}`;
+  return pen.measureText(text).width;
+}
+
+const widest = (texts, size) => Math.max(0, ...texts.map((text) => width(text, size)));
+
 /** A text in lines that fit. */
-function lines(text, size, width) {
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = `${size}px ${FONT}`;
+function lines(text, size, room) {
   const found = [""];
   for (const word of text.split(/\s+/)) {
     const longer = found.at(-1) ? `${found.at(-1)} ${word}` : word;
-    if (pen.measureText(longer).width > width && found.at(-1)) found.push(word);
+    if (width(longer, size) > room && found.at(-1)) found.push(word);
     else found[found.length - 1] = longer;
   }
   return found;
 }
 
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+/** As much of a text as there is room for. */
+function cut(text, room, size = 14, weight = 400) {
+  const letters = [...text];
+  let shown = text;
+  while (letters.length > 1 && width(shown, size, weight) > room) {
+    letters.pop();
+    shown = `${letters.join("").trimEnd()}…`;
+  }
+  return shown;
+}
 
 /** The whole picture around a drawing of a given height; `draw(group, ink, wide)` fills it. */
 function framed({ title, release, words, heading, note, partial }, height, draw, host) {
@@ -100,17 +117,18 @@ function framed({ title, release, words, heading, note, partial }, height, draw,
   };
 }
 
-/** A key of the series in rows; its height. */
-function key(part, ink, names, y, room = WIDE) {
-  let [x, row] = [EDGE, y];
-  names.forEach((name, i) => {
-    const wide = 34 + 8 * name.length;
-    if (x + wide > room - EDGE && x > EDGE) [x, row] = [EDGE, row + 24];
-    part.append(node("rect", { x, y: row - 7, width: 14, height: 14, rx: 2, fill: ink[`series-${i + 1}`] }));
-    part.append(write(x + 20, row, name));
+/** A key of the series in rows: where each name stands, and the height. */
+function key(names, room) {
+  let [x, y] = [EDGE, 8];
+  const places = names.map((name) => {
+    const text = cut(name, room - 2 * EDGE - 34);
+    const wide = 34 + width(text);
+    if (x + wide > room - EDGE && x > EDGE) [x, y] = [EDGE, y + 24];
+    const found = { x, y, text };
     x += wide;
+    return found;
   });
-  return row - y + 30;
+  return { places, height: y + 26 };
 }
 
 const seriesOf = ({ set, colours }) => (colours ? set.dimension(colours.code) : null);
@@ -156,21 +174,28 @@ export function barDrawing(told) {
   const { set, bars, codes, measure, layout, ones } = told;
   const series = seriesOf(told);
   const count = counter(told);
-  const text = teller(told);
+  const number = teller(told);
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
   const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
   const size = (bar) => (stacked ? sum(bar) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0))));
   const most = told.most ?? Math.max(...codes.map(size), 1e-9);
   const each = stacked ? 22 : Math.max(22, 16 * ones.length + 6);
-  const names = series ? ones.map((one) => series.name(one)) : [];
-  const height = codes.length * each + (series ? 34 + 24 * Math.floor(names.join("").length / (told.fixed ? 40 : 90)) : 0);
+  const keyed = (wide) => (series ? key(ones.map((one) => series.name(one)), wide) : { places: [], height: 0 });
+  const height = codes.length * each + keyed(told.fixed ? NARROW : WIDE).height;
+  const beside = (bar) => (layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : (told.why(codesOf(told, bar)) ?? measure.told(sum(bar))));
+  const texts = codes.flatMap((bar) => (stacked ? beside(bar) : ones.map((one) => number(bar, one))));
   return { height, draw: (part, ink, wide) => {
     const left = wide === WIDE ? 250 : 130;
-    const room = wide - left - 110;
-    let y = series ? 4 + key(part, ink, names, 8, wide) : 0;
+    const room = wide - left - Math.max(110, widest(texts, 12) + 12);
+    const { places, height: top } = keyed(wide);
+    places.forEach(({ x, y, text }, i) => {
+      part.append(node("rect", { x, y: y - 7, width: 14, height: 14, rx: 2, fill: ink[`series-${i + 1}`] }));
+      part.append(write(x + 20, y, text));
+    });
+    let y = top;
     for (const bar of codes) {
-      part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), wide === WIDE ? 32 : 16), { "text-anchor": "end" }));
+      part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), left - 14), { "text-anchor": "end" }));
       let x = left;
       ones.forEach((one, i) => {
         const n = count(bar, one);
@@ -180,13 +205,12 @@ export function barDrawing(told) {
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
         part.append(node("rect", { x, y: at, width: long, height: high, fill }));
         if (stacked) x += long;
-        else part.append(write(left + long + 6, at + high / 2, text(bar, one), { "font-size": 12 }));
+        else part.append(write(left + long + 6, at + high / 2, number(bar, one), { "font-size": 12 }));
       });
-      const beside = layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : (told.why(codesOf(told, bar)) ?? measure.told(sum(bar)));
-      if (stacked) part.append(write(x + 6, y + 11, beside, { "font-size": 12 }));
+      if (stacked) part.append(write(x + 6, y + 11, beside(bar), { "font-size": 12 }));
       y += each;
     }
-    part.append(node("line", { x1: left, x2: left, y1: series ? 30 : 0, y2: y, stroke: ink.edge }));
+    part.append(node("line", { x1: left, x2: left, y1: top, y2: y, stroke: ink.edge }));
   } };
 }
 
@@ -195,26 +219,28 @@ export function pyramidDrawing(told) {
   const { set, bars } = told;
   const series = seriesOf(told);
   const count = counter(told);
-  const text = teller(told);
+  const number = teller(told);
   const ages = set.dimension(bars.code);
   const [one, other] = series.codes;
   const most = told.most ?? Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
   const each = 24;
   const height = ages.codes.length * each + 34;
+  const beside = widest(ages.codes.flatMap((age) => [number(age, one), number(age, other)]), 12) + 10;
   return { height, draw: (part, ink, wide) => {
     const middle = wide === WIDE ? 130 : 104;
-    const room = (wide - middle) / 2 - (wide === WIDE ? 96 : 52);
+    const room = (wide - middle) / 2 - Math.max(wide === WIDE ? 96 : 52, beside);
     const [left, right] = [wide / 2 - middle / 2, wide / 2 + middle / 2];
-    part.append(write(left - 6, 10, series.name(one), { "text-anchor": "end", "font-weight": 600 }));
-    part.append(write(right + 6, 10, series.name(other), { "font-weight": 600 }));
+    const head = (sex) => cut(series.name(sex), left - 8, 14, 600);
+    part.append(write(left - 6, 10, head(one), { "text-anchor": "end", "font-weight": 600 }));
+    part.append(write(right + 6, 10, head(other), { "font-weight": 600 }));
     [...ages.codes].reverse().forEach((age, i) => {
       const y = 30 + i * each;
       const [a, b] = [count(age, one) ?? 0, count(age, other) ?? 0];
       part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
       part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
-      part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 14), { "text-anchor": "middle", "font-size": 13 }));
-      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, text(age, one), { "text-anchor": "end", "font-size": 12 }));
-      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, text(age, other), { "font-size": 12 }));
+      part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), middle - 4, 13), { "text-anchor": "middle", "font-size": 13 }));
+      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, number(age, one), { "text-anchor": "end", "font-size": 12 }));
+      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, number(age, other), { "font-size": 12 }));
     });
   } };
 }
@@ -243,9 +269,18 @@ export function lineDrawing(told) {
   const bottom = height - 40;
   const y = (value) => bottom - ((value - low) * (bottom - 20)) / (high - low || 1);
   return { height, draw: (part, ink, wide) => {
-    const [left, right] = wide === WIDE ? [90, wide - 220] : [64, wide - 130];
+    // The numbers are whole; a name has the room that is left of two fifths of the width.
+    const last = (one) => times.codes.findLast((time) => count(time, one) !== undefined);
+    const number = (one) => told.why(codesOf(told, times.codes.at(-1), one)) ?? measure.told(count(last(one), one));
+    const ended = ones.filter(last);
+    const needed = widest(ended.map(number), 13) + (series ? 40 : 0);
+    const whole = widest(ended.map((one) => (series ? `${series.name(one)} ${number(one)}` : number(one))), 13);
+    const room = Math.max(needed, Math.min(whole, 0.4 * wide));
+    const ticks = marks(low, high);
+    const left = Math.max(wide === WIDE ? 90 : 64, widest(ticks.map(measure.mark), 12) + 12);
+    const right = wide - room - 34;
     const x = (i) => left + (i * (right - left)) / Math.max(1, times.codes.length - 1);
-    for (const value of marks(low, high)) {
+    for (const value of ticks) {
       part.append(node("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: ink.rule }));
       part.append(write(left - 8, y(value), measure.mark(value), { "text-anchor": "end", "font-size": 12, fill: ink.soft }));
     }
@@ -259,12 +294,14 @@ export function lineDrawing(told) {
       part.append(node("path", { d: path, fill: "none", stroke: colour, "stroke-width": 2.5 }));
       for (const [at, value, time] of points)
         part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value, span(time, one)))));
-      const value = points.at(-1)[1];
-      ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${told.why(codesOf(told, times.codes.at(-1), one)) ?? measure.told(value)}`, colour });
+      const text = series ? `${cut(series.name(one), room - width(` ${number(one)}`, 13), 13)} ${number(one)}` : number(one);
+      ends.push({ y: y(points.at(-1)[1]), text, colour });
     });
     ends.sort((a, b) => a.y - b.y);
-    ends.forEach((end, i) => {
-      if (i) end.y = Math.max(end.y, ends[i - 1].y + 17);
+    ends.forEach((end, i) => i && (end.y = Math.max(end.y, ends[i - 1].y + 17)));
+    // What was moved below the drawing moves up again, with those above it.
+    ends.forEach((_, i) => (ends.at(-1 - i).y = Math.min(ends.at(-1 - i).y, bottom - 17 * i)));
+    ends.forEach((end) => {
       part.append(node("rect", { x: right + 12, y: end.y - 5, width: 10, height: 10, fill: end.colour }));
       part.append(write(right + 28, end.y, end.text, { "font-size": 13 }));
     });

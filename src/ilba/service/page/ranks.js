@@ -6,11 +6,15 @@ export function first(words, names) {
   return others.length < 2 ? words.listing(names) : words.say("andMore", { name: one, n: words.number(others.length) });
 }
 
-/** How far a number may lie from its true value, by the release's rule for counts; undefined where there is no rule. */
-export function reach({ release, shown }, measure, codes) {
-  if (release.near === null || measure.name === "index") return undefined;
-  const off = release.near / 2;
+/**
+ * How far a number may lie from its true value, by the release's rule for counts; undefined where there is no rule. It is
+ * the sum of `stacked` numbers, each of as many counts as the view adds up.
+ */
+export function reach({ release, shown }, measure, codes, stacked = 1) {
+  if (release.near === null) return undefined;
+  const off = release.off(stacked * shown.added);
   if (measure.name === "change") return 2 * off;
+  if (measure.name === "index") return (100 * off) / (shown.whole.at(codes) * shown.average.at(codes));
   return measure.factor ? (measure.factor * off) / shown.whole.at(codes) : off;
 }
 

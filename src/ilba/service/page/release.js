@@ -15,6 +15,8 @@ export class Release {
     if (this.moved) this.most = this.parameters.D;
     // A difference of two counts that masking alone may make: by the bound, else, for sums of masks, by a rule of thumb.
     this.near = this.most ? 2 * this.most : this.masks ? 3 * this.threshold : null;
+    // What several counts together may be off: bounds add up, masks chosen jointly grow as the root of their number.
+    this.off = (n) => (this.near / 2) * (this.most ? n : Math.sqrt(n));
     const signed = (tables) => new Map(tables.map((table) => [this.#signature(table.levels, table.keys), table]));
     // What a declared rule excludes is not asked for, and the reader is told why.
     this.tables = json.tables.filter(({ excluded }) => !excluded.length);
