@@ -270,6 +270,18 @@ def test_an_insider_who_lacks_people_proves_what_trying_every_place_proves(cells
     assert all(seen.values())
 
 
+def test_the_note_on_the_largest_bound_is_about_the_insider_whom_it_names(town, secret):
+    held = town.controlled(secret=secret, bound=7)
+    assert errors_within(PublishedTables.of(held, "controlled"), 7)
+    named = [Insider(secrets=0), Insider(cells=3, secrets=0), Insider(unknown=1, secrets=0)]
+    usual, largest = ilba.risk(held, named), ilba.risk(held, named, bound=13)
+    for one in named:
+        (note,) = (note for note in usual.notes if note.startswith(f"{one.name}: no bound is stated"))
+        assert f"masks are chosen for, {largest.row(one.name)['proven']:,} cells are proven." in note
+    assert len({largest.row(one.name)["proven"] for one in named}) > 1
+    assert sum("what is likely uses no bound" in note for note in usual.notes) == 1
+
+
 def test_an_insider_who_lacks_people_has_a_row_and_a_note(town, secret):
     report = ilba.risk(town, [Insider(unknown=1), Insider(unknown=3)])
     one, three = (report.row(f"insider, {who} unknown") for who in ("1 person", "3 people"))

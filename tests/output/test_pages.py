@@ -193,6 +193,8 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=proving).read_text("utf-8")
     right = "; with guesses 23.4%; of all it believes, proofs included, 99.0% is right"
     assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{right}<') == 3  # not the insider
+    counts = ", with no bound of errors, by counting the masks of other cells"
+    assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{counts}{right}<') == 1
     relying = [{**one, "bound": 7, "right": 0.9997} for one in proving]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=relying).read_text("utf-8")
     assert "; without relying on it, rightly guesses 23.4%; 99.9% of its guesses are right<" in text
@@ -217,7 +219,10 @@ def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secr
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe", "measured": measured}
     remark = decision.WORDS[lang]["by_secret"]
     text = decision.write(tmp_path / "d.html", lang, published, **facts).read_text("utf-8")
-    assert text.count(remark) == 1
+    assert (text.count(remark), text.count(decision.WORDS[lang]["relies_numbers"])) == (0, 1)
+    facts["measured"] = [{**one, "bound": 7} for one in measured]
+    text = decision.write(tmp_path / "d.html", lang, published, **facts).read_text("utf-8")
+    assert (text.count(remark), text.count(decision.WORDS[lang]["relies_numbers"])) == (1, 0)
     assert remark in text.split(decision.WORDS[lang]["attackers"]["insider"])[1].split("</tr>")[0]
     wide = decision.WORDS[lang]["relies_wide"].format(bound=13)
     for proven, bound in ((0.2, 7), (0.2, 13), (0.0, 13)):

@@ -503,13 +503,12 @@ class _Work:
             self.row(one.name, one.knows)
             self._unmeasured(one.name)
             return
-        bound = self._insider_bound(one.name)
+        bound = self._insider_bound(one)
         if one.unknown is not None:
             self._missing(one, bound)
             return
         if one.cells > 1:
-            seen = AttackerView(view, Brought(bound=bound))
-            found = named.everything_but_some(seen, one.cells)
+            found = self._found_by(one, view, bound)
             tried, proven = len(found.packed), found.proven(K)
             share = float(proven.mean()) if tried else 0.0
             exactly = proven & (found.low == found.high)
@@ -532,6 +531,14 @@ class _Work:
                 self._detail(one.name, f"{where} alone", named.everything_but_one(seen, own))
         self._tell_numbers(one.name)
         self._lottery(one, bound)
+
+    def _found_by(self, one: Insider, view: PublishedTables, bound: int | None) -> Insight:
+        """What an insider proves by a bound."""
+        if one.unknown is not None:
+            return self._lacking(view, bound, one.unknown).insight
+        if one.cells > 1:
+            return named.everything_but_some(AttackerView(view, Brought(bound=bound)), one.cells)
+        return self._insight(view, bound)
 
     def _insight(self, view: PublishedTables, bound: int | None) -> Insight:
         """What an insider who lacks one cell proves by a bound, and by the numbers of masks where they are usual."""
@@ -612,8 +619,9 @@ class _Work:
         self.bins += believed.calibration(name)
         return believed.figures()
 
-    def _insider_bound(self, name: str) -> int | None:
+    def _insider_bound(self, one: Insider) -> int | None:
         """The bound on errors of controlled sums that an insider knows."""
+        name = one.name
         if self.published.policy.scheme != "sums":
             return None
         if self.bound is not None:
@@ -640,12 +648,16 @@ class _Work:
                 f"be sure of. With a larger bound it would be smaller."
             )
         elif relied == usual:
-            certain = int(self._insight(self.published, largest).proven(self.published.K).sum())
+            certain = int(self._found_by(one, self.published, largest).proven(self.published.K).sum())
             self.notes.append(
                 f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here. It "
                 f"holds with 19 of 20 secrets; with {largest}, the largest one that masks are chosen for, {certain:,} "
-                f"cells are proven. What is likely uses no bound, so it may be less than what is proven."
+                f"cells are proven."
             )
+            if one == Insider(secrets=one.secrets):
+                self.notes.append(
+                    f"{name}: what is likely uses no bound, so it may be less than what is proven with one."
+                )
         else:
             self.notes.append(
                 f"{name}: no bound is stated, and the usual one of {usual} does not hold here. The largest one that "
@@ -697,7 +709,7 @@ class _Work:
                 continue
             relied.add(bound)
             if one.unknown is not None:
-                proven = self._lacking(other, bound, one.unknown).insight.proven(self.published.K)
+                proven = self._found_by(one, other, bound).proven(self.published.K)
                 shares.append(float(proven.mean()) if len(proven) else 0.0)
                 continue
             shares.append(float(self._insight(other, bound).proven(self.published.K).sum()) / self.small)

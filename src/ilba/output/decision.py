@@ -88,6 +88,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "relies_wide": ", relying on errors of at most {bound} (the usual bound does not hold, and with a larger one "
         "less is proven)",
         "relies_none": ", with no bound of errors to rely on",
+        "relies_numbers": ", with no bound of errors, by counting the masks of other cells",
         "by_secret": " (depends much on this bound and the secret)",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people}{unit}, counted in each group)",
@@ -190,6 +191,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "relies_wide": "(오차가 {bound} 이하라는 점을 이용. 통상의 한도는 지켜지지 않으며, "
         "한도가 더 크면 증명되는 것이 적음)",
         "relies_none": "(이용할 오차 한도 없음)",
+        "relies_numbers": "(오차 한도 없이 다른 칸의 조정값을 세어)",
         "by_secret": " (한도와 비밀 키에 따라 이 비율이 크게 다름)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}{unit}, 집단마다 셈)",
@@ -413,10 +415,10 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_bound: b
     if one["bound"] is not None:
         relies = says["relies"].format(bound=one["bound"])
     else:
-        relies = says["relies_none"] if by_bound and not proven else ""
+        relies = says["relies_numbers" if proven else "relies_none"] if by_bound else ""
     text = told("proves" if proven else "proves_none", proven, relies)
     if proven:
-        text += relies + (says["by_secret"] if by_bound else "")
+        text += relies + (says["by_secret"] if by_bound and one["bound"] is not None else "")
     if likely is None:
         text += says["no_guess"]
     elif likely:

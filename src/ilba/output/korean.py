@@ -156,10 +156,11 @@ WORDS = {
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만", "numbers of masks alone": "조정값의 개수만",
     "{}: no bound is stated, but the usual one of {} is known to everybody and holds here. It holds with 19 of 20 secrets; "
-    "with {}, the largest one that masks are chosen for, {} cells are proven. What is likely uses no bound, so it may be less "
-    "than what is proven.":
+    "with {}, the largest one that masks are chosen for, {} cells are proven.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
-        "조정값을 선택할 때 쓰는 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
+        "조정값을 선택할 때 쓰는 가장 큰 한도 {}로는 칸 {}개가 증명됩니다.",
+    "{}: what is likely uses no bound, so it may be less than what is proven with one.":
+        "{}: 확신은 한도를 쓰지 않으므로 한도를 쓴 증명보다 적을 수 있습니다.",
     "bound {} not held, {} reached: who relies on a bound is measured with {}.":
         "한도 {}가 지켜지지 않았고 최대 오차는 {}입니다. 한도를 이용하는 공격자는 {}로 측정하였습니다.",
     "{}: no bound is stated, and the usual one of {} does not hold here. The largest one that masks are chosen for, {}, is "

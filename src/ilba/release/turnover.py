@@ -29,7 +29,8 @@ def turned_over(
 
     A code that came has at least K records. A code that went has a published count, if the release of the last wave
     is still in its place: that release also has the names of the codes. Without it, their number is known from the
-    ledger, for columns with few enough codes.
+    ledger, for columns with few enough codes. For others the release alone is compared. It shows no code with fewer
+    than K records, so a code that came has at least 2K.
     """
     release, by_ledger, found = _release(last), now.turned_over(before), []
     for column in columns:
@@ -42,7 +43,8 @@ def turned_over(
             old = labels_among(went, column, known, secret) if known else set()
             gone = len(old) if known else len(went) - len(labels_among(went, column, [""], secret))
         else:
-            new = many - shown() if shown() else set()
+            grown = {label for label in many if now.records[column][label] >= 2 * last.threshold}
+            new = grown - shown() - _listed(release, column) if shown() else set()
             old = shown() - now.records.get(column, {}).keys()
             gone = len(old)
         if new and gone:
@@ -70,6 +72,13 @@ def _release(publication: Publication) -> Release | None:
         return Release(place)
     except StoreError:
         return None
+
+
+def _listed(release: Release | None, column: str) -> set[str]:
+    """The codes of a column in the code list of a release: declared, or published in any table."""
+    if release is None:
+        return set()
+    return set(release.codes.filter(pl.col("variable") == column)["code"].drop_nulls().cast(pl.String))
 
 
 def _shown(release: Release | None, column: str) -> set[str]:
