@@ -344,10 +344,19 @@ def test_empty_fields_and_line_feeds_in_quotes_are_no_missing_fields(tmp_path, s
     ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret, read=read)
 
 
-def test_a_line_with_too_few_fields_is_refused_when_files_are_inspected(tmp_path):
+def test_a_line_with_too_few_fields_is_refused_when_files_are_inspected_and_in_parts(tmp_path, secret):
     (tmp_path / "p.csv").write_text("a;b;c\n" + "1;2;3\n" * 40 + "1;2\n")
+    (tmp_path / "o.csv").write_text("a;b;c\n" + "1;2;3\n" * 40)
     with pytest.raises(ilba.InputError, match=r"The first is line 42, with 2 of 3\."):
         ilba.init(tmp_path / "p.csv", out=tmp_path)
+    with pytest.raises(ilba.InputError, match=r"p\.csv' cannot be read: 1 line with too few"):
+        ilba.build(tmp_path / "*.csv", ["a"], ["b"], secret=secret)
+
+
+def test_a_folder_of_parquet_files_may_be_called_csv(tmp_path, secret):
+    (tmp_path / "p.csv").mkdir()
+    pl.DataFrame({"a": ["1", "2"], "b": ["x", None]}).write_parquet(tmp_path / "p.csv" / "1.parquet")
+    assert len(ilba.build(tmp_path / "p.csv", ["a"], ["b"], missing="category", secret=secret)) == 2
 
 
 @pytest.mark.long

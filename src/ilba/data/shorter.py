@@ -20,8 +20,8 @@ from ilba.errors import InputError, some
 def refuse_shorter(path: Path_, reading: Reading) -> None:
     """Refuse lines of csv files with fewer fields than columns. Blank lines may be shorter, and notes to be dropped."""
     text = os.fspath(path)
-    for file in [Path(text)] if Path(text).is_file() else matching(text):
-        if kind_of(file) == "csv":
+    for file in [Path(text)] if Path(text).exists() else matching(text):
+        if kind_of(file) == "csv" and file.is_file():
             told(lambda file=file: _refuse(file, reading), repr(str(file)))  # type: ignore[misc]
 
 
