@@ -315,6 +315,11 @@ def test_a_file_without_names_is_not_published_under_the_values_of_its_first_per
         ("Title\n\na,b\n1,2\n", r"Line 3 has 2 fields, the first line 1\. .*--header 3 "),
         ("a;b\n" + "1;2;\n" * 40, r"Line 2 has 3 fields, the first line 2\. It ends in ';': end the line of the col"),
         ("a,b\n" + "1,2\n" * 40 + "1,2,3\n", r"Line 42 has 3 fields, the first line 2\. Correct that line\."),
+        ("a,b,c\n1,2,3\n\n1,2\n1,\n", r"2 lines with too few fields\. The first is line 4, with 2 of 3\. Correct"),
+        ('a;b;c\r\n1;"x\r\ny;z";\r\n1;2\r\n', r"1 line with too few fields\. The first is line 4, with 2 of 3\."),
+        ("a,b,c\n1,2,\nSource: x\n", r"line 3, with 1 of 3\..* --notes drop "),
+        ('a;b\n"x\ny";2\n1;"2\n' + "1;2\n" * 40, r"A quotation mark in line 4 is not closed\."),
+        ('a;b\n1;2\n1";2\n' + "1;2\n" * 40, r"A quotation mark in line 3 is not closed\."),
         ("a,,,d,e,\n1,2,3,4,5,\n", r"columns without names\."),
         ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header N "),
     ],
@@ -323,6 +328,35 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(ilba.InputError, match=says):
         ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a,b,c\n1,2,\n\n1,2,"x,\n\ny"\n1,"2,3",\n,,\n\n',
+        "Title\na,b,c,\n1,2,\n3,4,",
+        "a,b,c\n1,2,3\nSource: x\n",
+    ],
+)
+def test_empty_fields_and_line_feeds_in_quotes_are_no_missing_fields(tmp_path, secret, text):
+    (tmp_path / "p.csv").write_text(text)
+    read = {"header": 2 if text.startswith("Title") else 0, "notes": "drop" if "Source" in text else ""}
+    ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret, read=read)
+
+
+def test_a_line_with_too_few_fields_is_refused_when_files_are_inspected_and_in_parts(tmp_path, secret):
+    (tmp_path / "p.csv").write_text("a;b;c\n" + "1;2;3\n" * 40 + "1;2\n")
+    (tmp_path / "o.csv").write_text("a;b;c\n" + "1;2;3\n" * 40)
+    with pytest.raises(ilba.InputError, match=r"The first is line 42, with 2 of 3\."):
+        ilba.init(tmp_path / "p.csv", out=tmp_path)
+    with pytest.raises(ilba.InputError, match=r"p\.csv' cannot be read: 1 line with too few"):
+        ilba.build(tmp_path / "*.csv", ["a"], ["b"], secret=secret)
+
+
+def test_a_folder_of_parquet_files_may_be_called_csv(tmp_path, secret):
+    (tmp_path / "p.csv").mkdir()
+    pl.DataFrame({"a": ["1", "2"], "b": ["x", None]}).write_parquet(tmp_path / "p.csv" / "1.parquet")
+    assert len(ilba.build(tmp_path / "p.csv", ["a"], ["b"], missing="category", secret=secret)) == 2
 
 
 @pytest.mark.long

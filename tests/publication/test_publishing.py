@@ -144,6 +144,15 @@ def test_a_second_run_does_nothing_and_says_so(agency):
     assert {file: file.stat().st_mtime_ns for file in agency.rglob("*") if file.is_file()} == before
 
 
+def test_a_run_without_changes_still_tells_another_secret(agency):
+    secret = agency / "confidential" / "publication.secret"
+    secret.unlink()
+    ilba.Secret.new().to_file(secret)
+    with pytest.warns(ilba.Notice, match="was masked with another secret"):
+        assert ilba.publish(agency).is_unchanged
+    assert "was masked with another secret" in run("--strict", "publish", cwd=agency, code=1).stderr
+
+
 def test_of_two_runs_at_the_same_time_one_waits_and_finds_everything_done(agency, monkeypatch):
     told, found = threading.Event(), []
     monkeypatch.setattr("ilba.publication.publishing._tell_waiting", lambda folder: told.set())

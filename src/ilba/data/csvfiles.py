@@ -46,18 +46,22 @@ def scan_csv(
     paths: Sequence[Path_], encoding: str = "", separator: str = "", header: int = 0
 ) -> tuple[pl.LazyFrame, list[str]]:
     """The lines of csv files with the same columns, as text, and the column names."""
-    files = [Path(path) for path in paths]
+    sources, separator = laid_out([Path(path) for path in paths], encoding, separator, header)
+    frame = scanned(sources, separator, header)
+    return frame, frame.collect_schema().names()
+
+
+def laid_out(files: Sequence[Path], encoding: str, separator: str, header: int) -> tuple[list[Source], str]:
+    """Csv files in UTF-8, and their separator."""
     sources = [_readable(file, encoding) for file in files]
     if any(not isinstance(source, Path) for source in sources):  # then all are read into memory
         sources = [io.BytesIO(_content(one)) if isinstance(one, Path) else one for one in sources]
     if separator:
-        frame = _scanned(sources, "\t" if separator == "tab" else separator, header)
-        return frame, frame.collect_schema().names()
+        return sources, "\t" if separator == "tab" else separator
     tabs = Path(files[0].name.removesuffix(".gz")).suffix.lower() == ".tsv"
-    frame = _scanned(sources, "\t" if tabs else ",", header)
-    names = frame.collect_schema().names()
-    if len(names) > 1 or tabs:
-        return frame, names
+    names = [] if tabs else scanned(sources, ",", header).collect_schema().names()
+    if tabs or len(names) > 1:
+        return sources, "\t" if tabs else ","
     found = [separator for separator in _SEPARATORS if separator in names[0]]
     if len(found) > 1:
         raise InputError(
@@ -65,15 +69,13 @@ def scan_csv(
             f"{' and '.join(_SEPARATORS[one] for one in found)}. Say which it is: --separator "
             f"{shlex.quote(found[0])} (read={{'separator': {found[0]!r}}}), or write it with commas."
         )
-    if found:
-        frame = _scanned(sources, found[0], header)
-        names = frame.collect_schema().names()
-    return frame, names
+    return sources, found[0] if found else ","
 
 
-def _scanned(sources: Sequence[Source], separator: str, header: int) -> pl.LazyFrame:
+def scanned(sources: Sequence[Source], separator: str, header: int, **options: Any) -> pl.LazyFrame:
+    """The records of csv files, as text."""
     given: Any = sources[0] if len(sources) == 1 else list(sources)
-    return pl.scan_csv(given, infer_schema=False, separator=separator, skip_lines=max(header - 1, 0))
+    return pl.scan_csv(given, infer_schema=False, separator=separator, skip_lines=max(header - 1, 0), **options)
 
 
 def other_separator(names: Sequence[str]) -> str:
@@ -137,6 +139,26 @@ def longer_line(path: Path_) -> str:
         f"{told} If the names of the columns are there, say so: --header {number} (read={{'header': {number}}}, or "
         f"header = {number} beside its `file` in publication.toml). Else correct that line."
     )
+
+
+def open_quote(path: Path_) -> str:
+    """Name the line of a csv file with a quotation mark that is not closed; nothing if it is far down."""
+    file = Path(path)
+    if not file.is_file():
+        return ""
+    lines = read_head(file, guessed(file), 2**24).splitlines(keepends=True)
+    separator = max([",", *_SEPARATORS], key=lines[0].count)
+    rows, number, spans = csv.reader(lines, delimiter=separator), 1, [(0, 0)]
+    try:
+        for _ in rows:
+            spans.append((rows.line_num - number, -number))
+            number = rows.line_num + 1
+    except csv.Error:  # the field is too large for this reader
+        spans.append((rows.line_num - number, -number))
+    wrapped, first = max(spans)
+    odd = next((place for place, line in enumerate(lines, 1) if line.count('"') % 2), 0)
+    found = -first if wrapped else odd
+    return f" A quotation mark in line {found} is not closed." if found else ""
 
 
 def guessed(file: Path) -> str:

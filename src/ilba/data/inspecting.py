@@ -39,6 +39,7 @@ from ilba.data.reading import (
 )
 from ilba.data.recipe import as_text
 from ilba.data.shapes import Shapes, is_map, read_shapes
+from ilba.data.shorter import refuse_shorter
 from ilba.errors import IlbaError, InputError, listing, nearest, some
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -432,6 +433,8 @@ def _table(file: Path, sheet: str = "", encoding: str = "") -> FileFacts:
         if notes or (is_part and kind == "csv" and _ends_in_notes(file, reading)):
             reading = replace(reading, notes="drop")
             said += ", with lines of notes" if is_part else f", {some(notes, 'line')} of notes"
+    if kind == "csv" and not is_part:
+        refuse_shorter(file, reading)
     labels = _labels(file, kind)
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
     if totals := {one.name: one.totals for one in columns if one.totals}:

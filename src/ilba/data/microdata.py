@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -24,6 +24,7 @@ from ilba.cells.codes import CodeList, CodeLists, canonical
 from ilba.data.csvfiles import longer_line, other_separator
 from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
 from ilba.data.recipe import Recipe
+from ilba.data.shorter import refuse_shorter
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text
 from ilba.design.recordkeys import KEY_RANGE, RecordKeys
@@ -197,9 +198,13 @@ class Microdata(Source):
         super().__init__(told(lambda: source.collect_schema().names(), said), said)
         self._all = source
         self._lines = False  # whether these are lines of text; some may be blank
+        self._check: Callable[[], None] | None = None  # what refuses unequal lines, before they are first read
 
     def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
         """The source with at least these columns. Only these columns of a frame in memory are converted."""
+        if self._check is not None:
+            self._check()
+            self._check = None
         if isinstance(self._all, pl.LazyFrame):
             return self._all
         import narwhals as nw
@@ -214,6 +219,8 @@ class Microdata(Source):
         if isinstance(data, str | os.PathLike):
             microdata = cls(scan(data, schema, reading), repr(os.fspath(data)))
             microdata._lines = kind_of(Path(data)) == "csv" and len(microdata.columns) > 1
+            if microdata._lines:
+                microdata._check = lambda: refuse_shorter(data, reading or Reading())
             return microdata
         if schema is not None:
             raise InputError("schema is only for csv files; a frame already has types.")

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import polars as pl
 
-from ilba.data.csvfiles import known_encoding, longer_line, not_utf8, scan_csv
+from ilba.data.csvfiles import known_encoding, longer_line, not_utf8, open_quote, scan_csv
 from ilba.data.rfiles import read_r_frame, read_r_labels
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest
 
@@ -43,6 +43,8 @@ _TIME = re.compile(
 _HINTS = {
     "more fields": " A line has more fields than the line of names.",
     "quote": " A quotation mark is not closed.",
+    "escaped": " A quotation mark is not closed.",
+    "malformed": " A quotation mark is not closed.",
 }
 
 
@@ -222,7 +224,7 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
     frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator, reading.header), repr(text))
-    if (named := _named(known, "_duplicated_")) != known:
+    if (named := named_columns(known, "_duplicated_")) != known:
         frame, known = frame.select(named), named
     for column in known:
         twice = column.partition("_duplicated_")[0]
@@ -246,7 +248,7 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
     return frame
 
 
-def _named(names: Sequence[str], nameless: str) -> list[str]:
+def named_columns(names: Sequence[str], nameless: str) -> list[str]:
     """The names of columns without nameless ones at the end, as spreadsheets write them; all if most are nameless."""
     ends = len(names)
     while ends and (not names[ends - 1] or names[ends - 1].startswith(nameless)):
@@ -267,7 +269,7 @@ def header_of_sheet(file: Path, sheet: str = "") -> int:
             names = book.load_sheet(sheet or 0, dtypes="string", header_row=line, n_rows=1).to_polars().columns
         except Exception:  # the library raises many kinds of errors
             return 0
-        if names and not any(name.startswith(_UNNAMED) for name in _named(names, _UNNAMED)):
+        if names and not any(name.startswith(_UNNAMED) for name in named_columns(names, _UNNAMED)):
             return line + 1 if line else 0
     return 0
 
@@ -282,7 +284,7 @@ def read_sheet(file: Path, sheet: str = "", header: int = 0) -> pl.DataFrame:
         frame: pl.DataFrame = book.load_sheet(sheet or 0, dtypes="string", header_row=max(header - 1, 0)).to_polars()
     except Exception as problem:
         raise InputError(f"the sheet {sheet or names[0]!r} of {str(file)!r} cannot be read: {problem}") from None
-    frame = frame.select(_named(frame.columns, _UNNAMED))
+    frame = frame.select(named_columns(frame.columns, _UNNAMED))
     return frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame
 
 
@@ -371,6 +373,8 @@ def told(read: Callable[[], T], said: str) -> T:
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         if "more fields" in str(problem).lower():
             hint = longer_line(said.strip("'")) or hint
+        elif "quotation" in hint:
+            hint = open_quote(said.strip("'")) or hint
         part = _damaged_part(said.strip("'"))
         named = said if part is None else f"{str(part)!r}, a part of {said},"
         raise InputError(f"{named} cannot be read: it is damaged or not what its name says.{hint}") from problem

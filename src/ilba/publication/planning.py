@@ -15,6 +15,7 @@ from ilba.data.columns import few, few_text
 from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
+from ilba.data.shorter import refuse_shorter
 from ilba.design.design import shown_name
 from ilba.errors import Conflict, IlbaError, InputError, MissingExtra, StoreError, UnsafeRelease, listing, some
 from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
@@ -356,6 +357,8 @@ def counted(
 def _on_spark(prepared: Prepared, spark: Any) -> Any:
     """The records on Spark. This process reads files that Spark cannot read."""
     source, reading = prepared.source, prepared.reading
+    if kind_of(source) == "csv":
+        refuse_shorter(source, reading)  # Spark fills them up
     is_utf8 = reading.encoding in ("", "utf-8", "utf-8-sig")
     is_plain = kind_of(source) == "csv" and is_utf8 and reading.separator and not reading.notes and reading.header < 2
     if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:

@@ -47,7 +47,7 @@ from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of, looked_up
 from ilba.release.ledger import Ledger
-from ilba.tables.beside import make_beside
+from ilba.tables.beside import make_beside, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
@@ -272,12 +272,16 @@ class _Run:
     def is_counted(self) -> bool:
         """Whether the store is there, masked by the secret at hand if it is still to be published."""
         store, secret = self.prepared.store, self.prepared.secret()
-        if not store.exists() or secret is None or self.is_done("release", self.releasing, self.is_released):
+        if not store.exists() or secret is None:
             return store.exists()
         try:
-            return read_about(store)[0].fingerprint in (None, secret.fingerprint)
+            before = read_about(store)[0].fingerprint
         except StoreError:  # told when it is opened
             return True
+        if self.is_done("release", self.releasing, self.is_released):
+            warn_of_another_secret(store, before, secret.fingerprint)
+            return True
+        return before in (None, secret.fingerprint)
 
     def count(self) -> None:
         self._tell_proposed()
