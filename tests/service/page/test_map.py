@@ -103,7 +103,7 @@ def test_a_share_is_the_count_in_the_published_total_of_the_area(visitor, census
 
 def test_areas_without_a_map_are_tiles_and_grid_codes_are_squares(visitor):
     page = visitor.visit(link(release="towns", level_area="town", by=""))
-    assert "has no map. Each tile is an area" in page.locator("#panel").inner_text()
+    assert "There is no map of town. Each tile is an area" in page.locator("#panel").inner_text()
     assert colours(page) >= 3
     visitor.go(page, link(release="grid", level_area="g100m", by=""))
     assert "placed by its code" in page.locator("#panel").inner_text()

@@ -86,7 +86,7 @@ export async function showMap(place, context) {
   const missing = codes.filter((code) => !made.has(code) && !isGone(code)).length;
   const notes = [
     hint,
-    kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles") : null,
+    kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles", { level: mapped.label }) : null,
     missing ? words.count("notDrawn", missing) : null,
     gone.length ? words.count("notInList", gone.length, { time: meta.dimension(release.time).name(when), list: first(words, gone.map((code) => mapped.name(code))) }) : null,
     measure.note,

@@ -67,7 +67,7 @@ export default {
   notDrawn: "{n} areas have no shape on the map. They are in the table.",
   notDrawn_one: "{n} area has no shape on the map. It is in the table.",
   squares: "Each square is a cell of the grid, placed by its code.",
-  tiles: "This publication has no map. Each tile is an area; the place of a tile has no meaning.",
+  tiles: "There is no map of {level}. Each tile is an area; the place of a tile has no meaning.",
   noMap: "A map needs areas. Choose an area level, or look at the chart or the table.",
   bars: "Bars",
   colours: "Colours",

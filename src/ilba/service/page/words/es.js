@@ -67,7 +67,7 @@ export default {
   notDrawn: "{n} áreas no tienen forma en el mapa. Están en la tabla.",
   notDrawn_one: "{n} área no tiene forma en el mapa. Está en la tabla.",
   squares: "Cada cuadrado es una celda de la cuadrícula, situada por su código.",
-  tiles: "Esta publicación no tiene mapa. Cada casilla es un área; su lugar no significa nada.",
+  tiles: "No hay mapa de {level}. Cada casilla es un área; su lugar no significa nada.",
   noMap: "Un mapa necesita áreas. Elija un nivel de áreas, o mire el gráfico o la tabla.",
   bars: "Barras",
   colours: "Colores",

@@ -67,7 +67,7 @@ export default {
   notDrawn: "{n} zones n’ont pas de forme sur la carte. Elles sont dans le tableau.",
   notDrawn_one: "{n} zone n’a pas de forme sur la carte. Elle est dans le tableau.",
   squares: "Chaque carré est une maille de la grille, placée par son code.",
-  tiles: "Cette publication n’a pas de carte. Chaque case est une zone ; sa place n’a pas de sens.",
+  tiles: "Il n’y a pas de carte de {level}. Chaque case est une zone ; sa place n’a pas de sens.",
   noMap: "Une carte demande des zones. Choisissez un niveau de zones, ou regardez le graphique ou le tableau.",
   bars: "Barres",
   colours: "Couleurs",
