@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ilba.errors import InputError
+from ilba.errors import InputError, notice
 
 RECORD_KEY = "record_key"
 """the column of a store with the sums of record keys"""
@@ -52,11 +52,16 @@ class RecordKeys:
                 f"the record keys in {name!r} are neither whole numbers nor from 0 to 1, or below 0. Keys are {KINDS}."
             )
         parts = _ONS if most < _ONS else KEY_RANGE
-        if not fill(parts, number, least, most):
+        if parts == KEY_RANGE and not fill(parts, number, 0, most):
             raise InputError(
                 f"the record keys in {name!r} are not spread over 0 to {parts - 1:,}: small counts would all change in "
                 f"one direction. Keys are {KINDS}. If yours have another range, divide them by the number of different "
                 f"keys, such as 16,777,216 for 0 to 16,777,215."
+            )
+        if not fill(parts, number, least, most):
+            notice(
+                f"the record keys in {name!r} are not spread over 0 to {parts - 1:,}, so counts do not change as often "
+                f"as the p-table says. If yours have another range, divide them by the number of different keys."
             )
         return cls(parts, name)
 
@@ -66,8 +71,8 @@ def fill(parts: int, number: int, least: float, most: float) -> bool:
 
     All of `number` keys are at most m with a chance of ((m + 1) / parts) ** number. Few keys may well be low.
 
-    >>> fill(10**8, 1000, 20_000, 2**26 - 1), fill(10**8, 10, 20_000, 2**26 - 1)
-    (False, True)
+    >>> fill(10**8, 1000, 20_000, 2**26 - 1), fill(10**8, 10, 20_000, 2**26 - 1), fill(10**8, 1000, 0, 2**32 - 1)
+    (False, True, False)
     """
     share = min(most + 1, parts - least) / parts
-    return share <= 1 and share**number >= _CHANCE
+    return most < parts and share**number >= _CHANCE
