@@ -540,9 +540,9 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
                 f"{told}: people with these dates of birth were not born on that day. Set age_on to the day of these "
                 f"records. If the dates are wrong, correct them, or write unmatched = 'missing'."
             )
-        if entry.unmatched == "missing":
-            dates = dates.set(dates > day, None)
         frame = pl.DataFrame({"d": dates})
+        if entry.unmatched == "missing":
+            frame = frame.select(pl.when(pl.col("d") <= day).then("d"))
         month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
         age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)
         return frame.select(age.cast(pl.String)).to_series().rename(texts.name)
