@@ -125,7 +125,7 @@ def test_the_risk_report_counts_masks_with_a_bound_and_without_one(counts):
     (detail,) = report.detail.filter(what="numbers of masks alone").rows(named=True)
     exactly = int((alone.proven(K) & (alone.low == alone.high)).sum())
     assert (detail["proven"], detail["exactly"]) == (int(alone.proven(K).sum()), exactly)
-    (note,) = (note for note in report.notes if "counting the masks" in note)
+    (note,) = (note for note in report.notes if "Counting the masks" in note)
     assert f"proves {detail['proven']:,} cells, {detail['exactly']:,} of them exactly" in note
     believed = report.calibration.filter(attacker="insider")
     assert believed.filter(pl.col("said") > 0.999).height

@@ -557,8 +557,8 @@ class _Work:
             exactly = int((proven & (alone.low == alone.high)).sum())
             self._detail(name, "numbers of masks alone", alone)
             self.notes.append(
-                f"{name}: controlled SCA masks x of K cells with the count x to K, as nearly as possible, and this "
-                f"rule is public. By counting the masks of all other cells it alone proves {int(proven.sum()):,} "
+                f"{name}: of K cells with the count x, controlled SCA gives x the mask K, as nearly as possible. "
+                f"Everybody knows this rule. Counting the masks of all other cells proves {int(proven.sum()):,} "
                 f"cells, {exactly:,} of them exactly."
             )
         elif self.published.policy.name == "controlled" and not self.published.move:

@@ -169,8 +169,8 @@ WORDS = {
         "지켜지므로 이를 씁니다.",
     "{}: no bound is stated, and neither the usual one of {} nor {} holds here: none is used.":
         "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
-    "{}: controlled SCA masks x of K cells with the count x to K, as nearly as possible, and this rule is public. By counting "
-    "the masks of all other cells it alone proves {} cells, {} of them exactly.":
+    "{}: of K cells with the count x, controlled SCA gives x the mask K, as nearly as possible. Everybody knows this rule. "
+    "Counting the masks of all other cells proves {} cells, {} of them exactly.":
         "{}: controlled SCA는 빈도가 x인 칸 K개 중 x개를 되도록 가깝게 K로 조정하며, 이 규칙은 공개되어 있습니다. 다른 모든 칸의 조정값을 세면 "
         "이것만으로 칸 {}개가 증명되며, 그중 {}개는 정확히 알려집니다.",
     "{}: the numbers of masks are not those of the public rule of controlled SCA here, so nothing is concluded from them.":
