@@ -82,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", default="1000")
     parser.add_argument("--cities", type=int, default=1, help="cities of a million people in an area, for the cost")
-    parser.add_argument("--pace", type=float, default=31.0, help="seconds per million small cells")
+    parser.add_argument("--pace", type=float, default=28.0, help="seconds per million small cells")
     parser.add_argument("--overhead", type=float, default=3.0, help="seconds of a round besides its blocks")
     parser.add_argument("--errors-to", type=int, default=1000)
     asked = parser.parse_args()

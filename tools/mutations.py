@@ -68,6 +68,7 @@ TESTS = {
     "release/coarser": ["release"],
     "release/examining": ["release"],
     "release/net": ["release"],
+    "release/turnover": ["release/test_turnover.py", "release/test_chapter.py"],
     "methods/cell_key": [
         "methods/test_field_cell_keys.py",
         "methods/test_lab.py",
@@ -84,6 +85,8 @@ TESTS = {
     "methods/controlled/search": CONTROLLED,
     "methods/controlled/sets": CONTROLLED,
     "publication/codelists": ["publication"],
+    "data/shorter": ["data/test_shorter.py"],
+    "design/recordkeys": ["design/test_recordkeys.py", "tables/test_cell_keys.py", "release/test_chapter.py"],
     "data/recipe": ["data/test_recipe.py", "data/test_microdata.py", DOCSTRINGS],
     "attack/audit": [
         "attack/test_audit.py",
@@ -99,6 +102,7 @@ TESTS = {
     "attack/counterexamples": ["attack/test_counterexamples.py", "attack/test_solver.py"],
     "attack/insiders": ["attack/test_insiders.py", "attack/test_masknumbers.py", "attack/test_risk.py"],
     "attack/masknumbers": ["attack/test_masknumbers.py"],
+    "attack/masksums": ["attack/test_masksums.py", DOCSTRINGS],
     "attack/attackers": ["attack/test_insiders.py", "attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
     "attack/intervals": [
         "attack/test_intervals.py",
@@ -108,7 +112,9 @@ TESTS = {
     ],
     "attack/solver": ["attack/test_solver.py"],
     "attack/scoring": ["attack/test_scoring.py"],
-    "attack/risk": ["attack/test_risk.py"],
+    "attack/risk": ["attack/test_risk.py", "attack/test_risk_rows.py"],
+    "attack/measuring": ["attack/test_risk.py", "attack/test_risk_rows.py"],
+    "attack/insiderrisk": ["attack/test_risk.py", "attack/test_insider_rows.py", "attack/test_masknumbers.py"],
     "attack/bounds": [*PROOFS, "attack/test_explanations.py", "attack/test_audit.py"],
     "attack/lattice": [*PROOFS, "attack/test_audit.py"],
     "attack/published": [*PROOFS, "attack/test_counterexamples.py", "attack/test_audit.py"],

@@ -26,6 +26,7 @@ import difflib
 import functools
 import inspect
 import sys
+import unicodedata
 import warnings
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -148,11 +149,14 @@ def notice(text: str, kind: type[Notice] = Notice) -> None:
 
 def nearest(word: object, known: Iterable[object]) -> str:
     """`' Did you mean ...?'` for a misspelled word, or nothing when no known one is near."""
-    by_text = {str(candidate): candidate for candidate in known}
-    close = difflib.get_close_matches(str(word), by_text, n=1, cutoff=0.6)
+    by_text = {unicodedata.normalize("NFC", str(candidate)): candidate for candidate in known}
+    asked = unicodedata.normalize("NFC", str(word))
+    if asked in by_text and str(by_text[asked]) != str(word):
+        return f" It has {by_text[asked]!r}, the same letters in another form of Unicode: copy the name from there."
+    close = difflib.get_close_matches(asked, by_text, n=1, cutoff=0.6)
     if not close:
         folded = {text.casefold(): text for text in by_text}
-        close = [folded[str(word).casefold()]] if str(word).casefold() in folded else []
+        close = [folded[asked.casefold()]] if asked.casefold() in folded else []
     return f" Did you mean {by_text[close[0]]!r}?" if close else ""
 
 

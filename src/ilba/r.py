@@ -100,7 +100,7 @@ def save_agg_tb(
     """Write a table masked by iLBA and the distribution of its information loss as CSV files.
 
     Both files are confidential, because flags and losses disclose counts. Publish `Table.public` or a release. A notice
-    says if the store was published with other masks.
+    says if these people were published with other masks.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ def get_agg_freq(
     Returns
     -------
     int
-        The masked count by the masks of the store; 0 with a message if the cell does not occur. A notice says if the
-        store was published with other masks: those are in the release and in `FinestTable.published`.
+        The masked count by the masks of the store; 0 with a message if the cell does not occur. A notice says if these
+        people were published with other masks: those are in the release and in `FinestTable.published`.
     """
     finest = _opened(input_path)
     masked, occurs = finest.lookup(_level(hkey_level), key, hkey_value, key_value)

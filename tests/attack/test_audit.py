@@ -217,6 +217,20 @@ def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret)
     assert ilba.audit(grid, store=finest).ranges.equals(report.ranges)
 
 
+@pytest.mark.parametrize("method", ["ilba", "controlled", "rounding:5"])
+def test_a_release_is_compared_with_a_store_whose_keys_are_in_another_order(people, tmp_path, secret, method):
+    def store(records, keys):
+        return ilba.build(records, ["town"], keys, secret=secret, population="people", wave="1")
+
+    options = {"tables": ["town.sex.age", "town"], "accept_risk": method != "controlled", "ledger": tmp_path / "book"}
+    finest = store(people, ["sex", "age"])
+    release = finest.release(tmp_path / "out", method, **options)
+    asked = {"store": finest, "explanations": 0}
+    assert ilba.audit(release, **asked | {"store": store(people, ["age", "sex"])}).cells_small > 0
+    with pytest.raises(InputError, match=r"not made from this store: the table 'town\.age\.sex' differs"):
+        ilba.audit(release, **asked | {"store": store(people.head(2990), ["age", "sex"])})
+
+
 def _few(secret, n=90):
     """People of six towns by sex, with all codes declared."""
     people = population(n)

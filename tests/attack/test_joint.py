@@ -184,7 +184,9 @@ def test_the_same_masks_twice_are_safe_and_repeat_each_other(shelf):
     assert (report.cells_disclosed, report.cells_undecided, report.aggregates) == (0, 0, 0)
     assert report.notes == ("two holds sums of the published counts of another release, and tells nothing more.",)
     assert ilba.audit([two, one], stores=[shelf.store]).safe
-    without = ilba.audit([two], stores=[shelf.store])
+    assert ilba.audit([two], stores=[shelf.store]).safe
+    three = masked.release(shelf.folder / "three", tables=["town.sex"], ledger=False)
+    without = ilba.audit([two, three], stores=[shelf.store])
     assert not without.safe
     assert without.cells_undecided == without.cells_small
     assert "finest table" in without.why_undecided
@@ -247,6 +249,26 @@ def test_waves_are_audited_together_only_on_the_assumption_that_nothing_changed(
     assert apart.cells_small == 2 * together.cells_small
 
 
+@pytest.mark.parametrize("with_stores", [True, False])
+def test_waves_that_are_audited_by_themselves_are_as_safe_as_alone_also_without_their_finest_tables(
+    tmp_path, with_stores
+):
+    people = pl.DataFrame({"town": ["a"] * 9 + ["b"] * 3 + ["c"], "sex": [1, 2, 1, 2, 1, 2, 1, 1, 2, 1, 1, 2, 1]})
+    stores, releases = [], []
+    for number in (12, 13):
+        of, secret = {"population": "p", "wave": f"w{number}"}, Secret(bytes([number]) * 32)
+        store = ilba.build(people.head(number), ["town"], ["sex"], 5, secret=secret, **of).controlled(secret=secret)
+        stores.append(store)
+        releases.append(store.release(tmp_path / of["wave"], tables=["town", "all.sex"], ledger=False))
+    both = ilba.audit(releases, stores=stores if with_stores else ())
+    assert not both.releases["finest"].any()
+    assert (both.certificate, both.safe, both.why_undecided) == (True, True, "")
+    if with_stores:
+        alone = [ilba.audit(one, store=store) for one, store in zip(releases, stores, strict=True)]
+        assert both.cells_certified == sum(one.cells_certified for one in alone) == both.cells_small > 0
+    assert not ilba.audit(releases, changed=1).certificate
+
+
 @pytest.mark.slow
 def test_waves_that_did_change_contradict_the_assumption_or_their_stores_do(shelf):
     releases, stores = waves(shelf, 400)
@@ -303,7 +325,7 @@ def test_waves_that_changed_more_than_was_said_are_refused(shelf):
         ilba.audit(releases, stores=stores, changed=1)
     enough = int(re.search(r"--changed (\d+)", str(told.value))[1])
     ilba.audit(releases, stores=stores, changed=enough)
-    with pytest.raises(InputError, match="leave out unchanged"):
+    with pytest.raises(InputError, match="cannot be given with unchanged"):
         ilba.audit(releases, unchanged=True, changed=1)
 
 
@@ -623,6 +645,9 @@ def test_a_release_of_sums_of_a_part_of_the_people_says_so_in_its_manifest(tmp_p
     assert ilba.audit(both).notes == (
         "w holds sums of the published counts of another release, and tells nothing more.",
     )
+    for areas in (False, True):
+        with pytest.raises(InputError, match=r"tells nothing more than those\. Audit the finer release"):
+            ilba.audit(both[1], areas=areas)
 
 
 def test_a_store_that_has_both_columns_says_how_they_nest():
@@ -742,9 +767,6 @@ def test_sums_of_nested_finest_tables_are_decided_completely(tmp_path):
     assert report.notes == ()  # the masks of town a differ, so both releases say something
     assert report.cells_undecided == 0
     assert report.cells_certified == report.cells_small - report.cells_disclosed
-    # Within one wave nothing changes, whatever may change between waves.
-    same = ilba.audit([fine, coarse], changed=3)
-    assert (same.exhausted, same.cells_certified, same.assumed) == (True, report.cells_certified, report.assumed)
     # A part of the same masks says nothing more, in whatever order.
     one = fine.release(tmp_path / "one", tables=["town.sex", "town"], ledger=False)
     part = fine.release(tmp_path / "part", tables=["town"], ledger=False)
@@ -801,3 +823,21 @@ def test_releases_by_other_methods_are_refused_with_the_methods_that_are_audited
     assert "Audit each by itself: ilba audit RELEASE --store STORE" in " ".join(told.split())
     with pytest.raises(InputError, match="table 1 was made by 'rounding'"):
         ilba.audit([finest.with_method("rounding:3"), second])
+
+
+def test_a_wave_and_its_correction_are_compared_by_what_may_have_changed():
+    """Town b has 5 people at first and none after the correction: it never has 1 to 4."""
+    shown = []
+    for count, masked in ((5, 5), (0, 0)):
+        counts = pl.DataFrame({"town": ["a", "b", "c"], "N": [9, count, 9], "N_masked": [9, masked, 9]})
+        finest = ilba.FinestTable.from_counts(counts.filter(pl.col("N") > 0), ["town"], [], secret=Secret(bytes(32)))
+        shown.append(finest.declared_as(ilba.Population("p", "2026")))
+    with pytest.raises(InputError, match="do not hold the same counts"):
+        ilba.audit(shown)
+    found = ilba.audit(shown, changed=5)
+    assert (found.cells_disclosed, found.assumed) == (
+        0,
+        ("no count of any table changed by more than 5 between any two of the releases table 1, table 2",),
+    )
+    with pytest.raises(InputError, match="give one store for each of them, in the same order, or none"):
+        ilba.audit(shown, stores=shown[:1], changed=5)

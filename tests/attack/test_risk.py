@@ -128,6 +128,14 @@ def test_a_register_may_be_a_file(town, people, tmp_path):
     assert from_file.equals(ilba.risk(town, frame).rows)
 
 
+@pytest.mark.parametrize("method", ["controlled", "ilba"])
+def test_a_register_with_finer_cells_than_the_tables_is_measured_by_the_cells_of_the_tables(people, secret, method):
+    finest = ilba.build(people, HKEY, KEY, secret=secret)
+    exact = ilba.Register({"town.sex.age": people.group_by("region", "town", "sex", "age").len("N")})
+    row = ilba.risk(finest, exact, ["town.age"], method=method).row(exact.name)
+    assert row["proven"] == row["exactly"] == row["small"] > 0
+
+
 def test_a_register_that_is_not_exact_is_refused(town, people):
     wrong = _counted(people, ["region", "town", "sex"]).with_columns(pl.col("N") + 1)
     with pytest.raises(InputError, match="does not agree with the store in"):
@@ -363,7 +371,10 @@ def test_a_bound_that_is_not_held_proves_nothing_and_the_reached_one_replaces_it
     named = ["neighbour", Insider(secrets=0), Insider(unknown=1, secrets=0)]
     right, relied = (ilba.risk(controlled, named, bound=bound) for bound in (reached, reached - 1))
     assert relied.rows.equals(right.rows)
-    said = f"bound {reached - 1} not held, {reached} reached: who relies on a bound is measured with {reached}."
+    said = (
+        f"the bound {reached - 1} was not held: errors reach {reached}. Attackers who rely on a bound are measured "
+        f"with {reached}."
+    )
     assert said in relied.notes
     assert not any("not held" in note for note in right.notes)
 
@@ -596,7 +607,8 @@ def test_a_release_without_its_finest_table_says_what_is_not_measured(people, se
     report = ilba.risk(finest, max_keys=1)
     assert report.row("outsider")["likely"] is None
     assert report.row("proof")["proven"] is not None
-    assert sum("finest table is not among" in note for note in report.notes) == 2
+    assert sum("Not measured: the finest table is not among" in note for note in report.notes) == 2
+    assert "neighbour: At least this is proven: the finest table is not among these tables." in report.notes
 
 
 def test_groups_are_counted_against_the_rest_of_the_region(people, secret):

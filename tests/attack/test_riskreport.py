@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from ilba import PublishedTables
-from ilba.attack.risk import _BIN_ROWS, _DETAIL, _ROWS
+from ilba.attack.measuring import BIN_ROWS, DETAIL, ROWS
 from ilba.attack.riskreport import RiskReport, _facts
 from support.stores import toy
 
 
 def _row(attacker, **values):
-    return {**dict.fromkeys(_ROWS), "attacker": attacker, "knows": f"knows what {attacker} knows", **values}
+    return {**dict.fromkeys(ROWS), "attacker": attacker, "knows": f"knows what {attacker} knows", **values}
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def report():
     groups = [{"table": f"town%2E{i}", "groups": int(i != 3), **found} for i in range(20)]
     return RiskReport(
         published=PublishedTables.of(toy([2, 7], [0, 7], 5, "grid"), "controlled"),
-        rows=pl.DataFrame(rows, schema=_ROWS),
-        calibration=pl.DataFrame(bins, schema=_BIN_ROWS),
-        detail=pl.DataFrame(detail, schema=_DETAIL),
+        rows=pl.DataFrame(rows, schema=ROWS),
+        calibration=pl.DataFrame(bins, schema=BIN_ROWS),
+        detail=pl.DataFrame(detail, schema=DETAIL),
         groups=pl.DataFrame(groups),
         worst=[],
         cells=pl.DataFrame(),

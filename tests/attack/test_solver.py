@@ -54,6 +54,14 @@ def test_the_solver_proves_what_trying_every_truth_proves(with_finest):
     assert seen >= 6
 
 
+def test_a_notice_says_where_the_time_for_the_solver_has_no_effect(recwarn):
+    finest = Toy(0, with_finest=False).finest
+    ilba.audit(finest, "rounding:3", ["town"], solver_seconds=0)
+    assert not recwarn.list
+    with pytest.warns(ilba.Notice, match=r"\(--solver-seconds\) has no effect here: the solver works for iLBA only"):
+        ilba.audit(finest, "rounding:3", ["town"], solver_seconds=1)
+
+
 def test_a_sum_that_leaves_no_room_proves_its_cells():
     low, high = np.array([0, 0]), np.array([4, 4])
     each = [Target([0]), Target([1])]

@@ -97,8 +97,11 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
                 "outsider_right": found.row("outsider")["likely_right"],
                 "neighbour": found.row("neighbour")["proven"] / small,
                 "groups": found.row("attribute")["groups"],
+                "provable_counts": report.tables["disclosed"].sum() / report.tables["small"].sum(),
             }
         )
+    assert rows["provable_counts"].max() > 0
+    assert what_if(finest, ["noise:1", "ilba"], [5], secret=secret).columns[-1] == "provable_counts"
     for row in rows.filter(method="noise:1").to_dicts():
         assert (row["provable"], row["exact"], row["safe"], row["outsider"]) == (0.0, 0.0, False, None)
     with pytest.raises(ilba.InputError, match="bounds go with controlled masks"):
@@ -249,6 +252,15 @@ def test_a_comparison_of_some_tables_says_which_methods_depend_on_the_others(peo
     for tables, said in ((["town", "town.sex"], True), ("all", False)):
         remarks = compare(finest, tables, methods=asked, secret=secret).remarks
         assert any(one.startswith(told) for one in remarks) is said
+
+
+def test_a_comparison_of_some_tables_says_for_which_ones_masks_were_chosen(people, secret):
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    told = "controlled: masks were chosen for 4 tables, of which 2 are measured. --plan (plan=) names fewer."
+    some = ["town", "town.sex"]
+    for tables, plan, said in ((some, "all", True), (some, some, False), ("all", "all", False)):
+        assert (told in compare(finest, tables, methods=["controlled"], secret=secret, plan=plan).remarks) is said
+        assert told not in compare(finest, tables, methods=["rounding:5"], secret=secret, plan=plan).remarks
 
 
 def test_a_dash_in_choose_k_is_explained_where_nothing_was_believed(people, secret):

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import openpyxl
@@ -21,7 +22,7 @@ import pytest
 import ilba
 from ilba.output.compare import side_by_side
 from support.commands import run, run_alone
-from support.people import HKEY, KEY
+from support.people import HKEY, KEY, reformed
 from support.places import GOLDEN
 from support.serving import serving
 
@@ -488,6 +489,30 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
 
 
 @pytest.mark.slow
+def test_the_table_of_a_series_may_follow_its_releases(tmp_path):
+    reformed(tmp_path)
+    asked = ("export", "2025", "2026", "town.sex.time", "--format", "csv")
+    assert "town.sex.time.csv: public" in run(*asked, cwd=tmp_path).stdout
+    told = run("export", "2025", "2026", "town.sx.time", "--format", "csv", cwd=tmp_path, code=2).stderr
+    assert "name a table with --table. Did you mean 'town.sex.time'? This release has all.time, " in told
+
+
+@pytest.mark.slow
+def test_an_export_has_the_readable_name_of_its_table_and_tells_of_one_under_the_earlier_name(tmp_path, secret):
+    people = pl.DataFrame({"Δήμος": ["α", "β"] * 40, "Φύλο": ["Θ", "Θ", "Α", "Α"] * 20})
+    ilba.build(people, ["Δήμος"], ["Φύλο"], secret=secret).release(tmp_path / "r", ledger=False)
+    done = run("export", "r", "--table", "Δήμος.Φύλο", "--format", "px", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("Δήμος.Φύλο.px: public\n", "")
+    earlier = f"{quote('Δήμος.Φύλο')}.px"
+    (tmp_path / "Δήμος.Φύλο.px").rename(tmp_path / earlier)
+    done = run("export", "r", quote("Δήμος.Φύλο"), "--format", "px", cwd=tmp_path)
+    assert done.stdout == "Δήμος.Φύλο.px: public\n"
+    assert f"{earlier!r} has this table under the name that earlier versions gave it" in done.stderr
+    told = run("export", "r", "--format", "px", cwd=tmp_path, code=2).stderr
+    assert "This release has all, all.Φύλο, Δήμος, Δήμος.Φύλο." in told
+
+
+@pytest.mark.slow
 def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
     few = ("risk", "full_tb.parquet", "--max-keys", "2")
     told = run(*few, "--attacker", "proof", "--attacker", "attribute", "--out", "risk.html", cwd=folder).stdout
@@ -631,6 +656,9 @@ def test_a_measure_that_is_mistyped_is_refused_before_the_work_and_remarks_stand
     assert wrong.stdout == ""
     shown = run(*words, "--attacker", "insider", "--measure", "mean_loss,insider: likely", cwd=folder).stdout
     assert "fitted to each" in shown, "why a column is empty"
+    legend = " ".join(run(*words, cwd=folder).stdout.split())
+    assert "that the audit proves from these tables, a lower bound;" in legend
+    assert "neighbour: proven" in " ".join(run("compare", "--help", cwd=folder).stdout.split())
 
 
 @pytest.mark.slow

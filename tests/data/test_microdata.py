@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import unicodedata
 import warnings
 from decimal import Decimal
 
@@ -198,6 +199,21 @@ def test_labels_can_be_declared_missing(secret):
     with pytest.warns(ilba.Notice, match=r"3 of 4 rows .* \(t 1, x 2\)"):
         finest = ilba.build(frame, ["t"], secret=secret, missing_values=["NA", 9])
     assert finest.frame.rows()[0][:3] == ("a", 1, 1)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_spellings_of_missing_values_match_in_any_form_of_unicode_and_other_labels_stay(secret, form):
+    forms = [unicodedata.normalize(one, "Không rõ") for one in ("NFC", "NFD")]
+    kept = [unicodedata.normalize(one, "nữ") for one in ("NFC", "NFD")]
+    frame = pl.DataFrame({"t": ["a"] * 4, "x": [*forms, *kept]})
+    spelled = [unicodedata.normalize(form, "Không rõ")]
+    for options in (
+        {"missing_values": spelled},
+        {"recipe": ilba.Recipe(missing=spelled)},
+        {"recipe": {"x": {"missing": spelled}}},
+    ):
+        finest = ilba.build(frame, ["t"], secret=secret, missing="category", **options)
+        assert set(finest.frame["x"]) == {None, *kept}
 
 
 def test_dates_decimals_fractions_and_truth_values_have_labels(secret):
@@ -403,6 +419,15 @@ def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():
         ilba.build(frame.set_index("t"), ["t"], ["s"])
     with pytest.raises(ilba.InputError, match="two columns with the same name"):
         ilba.build(pd.concat([frame, frame], axis=1), ["t"], ["s"])
+
+
+def test_a_series_of_counts_is_refused_with_how_to_make_a_frame_of_it():
+    frame = pd.DataFrame({"t": ["a", "a", "b"], "s": ["f", "m", "f"]})
+    counts = frame.groupby(["t", "s"]).size()
+    for count in (ilba.FinestTable.from_counts, ilba.build):
+        with pytest.raises(ilba.InputError, match=r"^data is a pandas\.Series.*reset_index\(name='N'\) to FinestTable"):
+            count(counts, ["t"], ["s"])
+    assert len(ilba.FinestTable.from_counts(counts.reset_index(name="N"), ["t"], ["s"])) == 3
 
 
 def test_a_column_without_a_name_is_no_key_and_a_wrong_number_names_its_column(tmp_path, secret):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime
 
 import polars as pl
 import pytest
@@ -18,6 +19,8 @@ TEXTS = {
     "cp949": "도시;성별\n서울;여\n",
     "cp1252": "Ort;Geschl\nKöln – Süd;f\n",
     "cp1250": "gmina;płeć\nŁódź;k\n",
+    "cp1253": "Δήμος;Φύλο\nΆργος;Θήλυ\n",
+    "iso8859-7": "Δήμος;Φύλο\nΆργος;Θήλυ\n",
     "cp1254": "İlçe;Öğrenim\nŞuhut;ilköğretim\n",
 }
 
@@ -46,6 +49,27 @@ def test_bytes_that_windows_has_no_letters_for_are_latin_1(tmp_path):
     assert guessed(tmp_path / "p.csv") == "latin-1"
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("город;пол\nМосква;женский\nСанкт-Петербург;мужской\n", "cp1251"),
+        ("город;пол\nМосква;женский\nСанкт-Петербург;мужской\n", "koi8-r"),
+        ("עיר;מין\nתל אביב;זכר\nירושלים;נקבה\nחיפה;נקבה\n", "cp1255"),
+        ("المدينة;الجنس\nالقاهرة;ذكر\nالإسكندرية;أنثى\nالجيزة;أنثى\n", "cp1256"),
+        ("commune;sexe\nÉpône;féminin\nVélizy;âgée\n", "cp1252"),
+    ],
+)
+def test_other_letters_are_not_taken_for_greek(text, encoding, tmp_path):
+    (tmp_path / "p.csv").write_bytes(text.encode(encoding))
+    assert guessed(tmp_path / "p.csv") not in ("cp1253", "iso8859-7")
+
+
+def test_the_line_of_a_guess_says_how_to_set_the_encoding(tmp_path):
+    (tmp_path / "p.csv").write_bytes(("Δήμος;Φύλο\n" + "Άργος;Θήλυ\n" * 9).encode("cp1253"))
+    about = ilba.inspect(tmp_path / "p.csv").records.about
+    assert "in cp1253 (a guess: if letters look wrong, --encoding NAME)" in about
+
+
 def test_letters_of_icelandic_are_not_taken_for_turkish(tmp_path):
     (tmp_path / "p.csv").write_bytes("Landshluti;Kyn\nSuðurland;karl\nHöfuðborgarsvæðið;Þórður\n".encode("cp1252"))
     assert guessed(tmp_path / "p.csv") == "cp1252"
@@ -68,6 +92,25 @@ def test_a_sheet_of_a_workbook_is_read_as_text(tmp_path, secret):
     assert finest.frame.select("town", "age").rows() == [("01", "7"), ("02", "8")]
     with pytest.raises(ilba.InputError, match=r"no sheet 'peple'. Did you mean 'people'"):
         ilba.build(tmp_path / "p.xlsx", "town", "age", secret=secret, read={"sheet": "peple"})
+
+
+def test_dates_in_cells_of_a_workbook_are_found_and_read_as_days_and_other_times_are_refused(tmp_path, secret):
+    with xlsxwriter.Workbook(tmp_path / "p.xlsx") as book:
+        sheet, shown = book.add_worksheet(), book.add_format({"num_format": "d/m/yyyy"})
+        sheet.write_row(0, 0, ["town", "born"])
+        for day in range(1, 21):
+            sheet.write(day, 0, "a")
+            if day % 2:
+                sheet.write_datetime(day, 1, datetime(1931, 4, day), shown)
+            else:
+                sheet.write(day, 1, f"{day}/4/1931")
+    forms = ["%d/%m/%Y", "%Y-%m-%d"]
+    assert sorted(ilba.inspect(tmp_path / "p.xlsx").records.column("born").date) == sorted(forms)
+    finest = ilba.build(tmp_path / "p.xlsx", "town", "born", secret=secret, recipe={"born": {"date": forms}})
+    assert finest.frame["born"].to_list() == [f"1931-04-{day:02}" for day in range(1, 21)]
+    late = pl.DataFrame({"town": ["a"], "born": ["1931-04-19 10:05:00"]})
+    with pytest.raises(ilba.InputError, match="not written as '%Y-%m-%d'"):
+        ilba.build(late, "town", "born", secret=secret, recipe={"born": {"date": "%Y-%m-%d"}})
 
 
 @pytest.mark.parametrize(

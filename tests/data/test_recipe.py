@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import duckdb
 import polars as pl
 import pytest
@@ -163,7 +165,7 @@ def test_a_step_does_what_it_says(steps, values, expected):
     ("form", "says"),
     [
         ("%d.%m.%Y", r"2 values \('18.3.26', '18.3.48'\) are not written as.* %y is a year of"),
-        ("%d.%m.%y", "1 different date after age_on"),
+        ("%d.%m.%y", r"1 value \('18.3.48'\) is after age_on"),
     ],
 )
 def test_a_year_of_two_digits_never_makes_an_age_of_another_century(form, says):
@@ -201,11 +203,20 @@ def test_zeros_of_recoded_values_have_an_entry_and_a_pad_that_does_nothing_names
         made(recode="towns.csv", pad=4)
 
 
+def test_a_day_that_does_not_exist_is_answered_with_an_entry_that_helps():
+    frame, steps = pl.DataFrame({"age": ["31/02/1980", "01/03/1980"], "N": [1, 1]}), {"date": "%d/%m/%Y"}
+    with pytest.raises(ilba.InputError, match=r"'31/02/1980'.*days that do not exist, such as 31/02: missing = \[..\]"):
+        ilba.Recipe({"age": steps}).applied(frame, ["age"])
+    mended = ilba.Recipe({"age": steps | {"missing": ["31/02/1980"]}}).applied(frame, ["age"])
+    assert mended["age"].to_list() == [None, "1980-03-01"]
+
+
 @pytest.mark.parametrize("more", [{"width": 5, "top": 85}, {}])
 def test_a_date_of_birth_after_the_day_of_ages_is_told_so_and_is_no_age(more):
     frame = pl.DataFrame({"age": ["1990-07-01", "2026-08-01", "2027-01-01"], "N": [1, 1, 1]})
     steps = {"date": "%Y-%m-%d", "age_on": "2026-07-01", **more}
-    with pytest.raises(ilba.InputError, match=r"2 different dates after age_on = '2026-07-01'.*Set age_on to the day"):
+    says = r"2 values \('2026-08-01', '2027-01-01'\) are after age_on = '2026-07-01'.*Set age_on to the day"
+    with pytest.raises(ilba.InputError, match=says):
         ilba.Recipe({"age": steps}).applied(frame, ["age"])
     ages = ilba.Recipe({"age": steps | {"unmatched": "missing"}}).applied(frame, ["age"])["age"].to_list()
     assert ages == ["35-39" if more else "36", None, None]
@@ -248,6 +259,32 @@ def test_levels_are_climbed_from_paths_of_codes_the_finest_last():
     ]
     with pytest.raises(ilba.InputError, match=r"towns.hrc has 2 levels above the finest, and 1 is named \(land\)"):
         recipe.climb("town", ["land"], paths, "towns.hrc")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("R1", r"town: 1 value \('R1'\) is above the finest codes of 'towns.hrc'\. Give .* below 'R1' there"),
+        ("9", r"town: 1 value \('9'\) is not in 'towns.hrc'\. Add what is missing there, or make them missing"),
+    ],
+)
+def test_a_code_that_is_not_a_finest_one_of_its_hierarchy_is_told_what_it_is(code, says):
+    paths = pl.DataFrame({"nation": ["N", "N"], "region": ["R1", "3"], "town": ["1", "3"]})
+    frame = pl.DataFrame({"town": ["3", code], "N": [1, 1]})
+    recipe = ilba.Recipe()
+    recipe.climb("town", ["land", "part"], paths, "towns.hrc")
+    with pytest.raises(ilba.InputError, match=says):
+        recipe.applied(frame, ["land", "part", "town"])
+    as_told = ilba.Recipe({"town": {"missing": [code]}})
+    as_told.climb("town", ["land", "part"], paths, "towns.hrc")
+    assert as_told.applied(frame, ["land", "part", "town"]).rows() == [("N", "3", "3"), (None, None, None)]
+
+
+def test_a_file_of_levels_for_a_column_that_the_data_lacks_asks_for_the_column_of_the_data():
+    recipe = ilba.Recipe()
+    recipe.climb("class", ["part"], pl.DataFrame({"region": ["R"], "town": ["1"]}), "towns.hrc")
+    with pytest.raises(ilba.InputError, match=r"'towns.hrc' has the levels above 'class', .* with its finest codes"):
+        recipe.check_sources(["town"], "'people.csv'")
 
 
 def test_a_column_that_nothing_changes_keeps_its_type():
@@ -365,3 +402,20 @@ def test_the_error_of_a_number_with_other_signs_names_the_step_that_reads_it(val
     with pytest.raises(ilba.InputError) as caught:
         banded([value, "5"])
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("as_frame", [pl.DataFrame, pl.DataFrame.to_pandas])
+def test_where_and_without_match_values_in_either_form_of_unicode(form, as_frame):
+    total, town = (unicodedata.normalize(form, text) for text in ("Tổng cộng", "Huế"))
+    people = as_frame(pl.DataFrame({"town": [town, town, "b", total], "sex": ["f", "m", "f", None]}))
+    for recipe, towns in [({"without": {"town": ["Tổng cộng"]}}, {town, "b"}), ({"where": {"town": ["Huế"]}}, {town})]:
+        finest = ilba.build(
+            people,
+            ["town"],
+            ["sex"],
+            recipe=ilba.Recipe({}, **recipe),
+            missing="category",
+            secret=ilba.Secret(bytes(32)),
+        )
+        assert set(finest.frame["town"]) == towns

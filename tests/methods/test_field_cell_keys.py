@@ -108,15 +108,15 @@ def test_a_ptable_that_cannot_be_is_refused_with_the_reason():
         ptable(D=1, V=3, js=2)
     with pytest.raises(ilba.InputError, match="D=2 is too small for js=2: every change of the count 3 would be in one"):
         ptable(D=2, V=3, js=2)
-    with pytest.raises(ilba.InputError, match="no chances without bias were found"):
+    with pytest.raises(ilba.InputError, match="no unbiased probabilities were found"):
         ptable(D=14, V=1.0000001, js=1)
     for given, said in (
         ({"D": 0}, "^D=0 is not a whole number of at least 1"),
         ({"D": True}, "D=True is not a whole number"),
         ({"js": -1}, "^js=-1 is not a whole number of at least 0"),
         ({"V": 0}, "V=0: a variance above 0"),
-        ({"pstay": 1}, "pstay=1 is not a chance below 1"),
-        ({"pstay": -0.1}, "pstay=-0.1 is not a chance"),
+        ({"pstay": 1}, "pstay=1 is not a probability below 1"),
+        ({"pstay": -0.1}, "pstay=-0.1 is not a probability"),
     ):
         with pytest.raises(ilba.InputError, match=said):
             ptable(**{"D": 2, "V": 1.0} | given)
@@ -251,7 +251,8 @@ def test_a_sliced_ptable_has_a_result_in_several_intervals_in_the_order_of_their
 def test_intervals_that_are_rearranged_but_not_sliced_are_read_in_the_order_of_their_bounds():
     rearranged = pl.DataFrame({"i": [0, 1, 1], "j": [0, 0, 2], "p": [1.0, 0.25, 0.75], "p_int_ub": [1.0, 1.0, 0.75]})
     one = pl.DataFrame({"sex": ["a", "b", "c"], "record_key": [0.1, 0.7, 0.8]})
-    for given in (rearranged, rearranged.reverse(), rearranged.drop("p")):
+    chained = rearranged.drop("p").with_columns(p_int_lb=pl.Series([0.0, 0.75, 0.0]))
+    for given in (rearranged, rearranged.reverse(), rearranged.drop("p"), chained):
         assert cell_key_table(one, given, "sex")["puwc"].to_list()[1:] == [2, 2, 0]
 
 
@@ -263,9 +264,9 @@ def test_intervals_that_are_rearranged_but_not_sliced_are_read_in_the_order_of_t
         (MOVES.drop("i"), "not a p-table: it has j, p"),
         (MOVES.filter(pl.col("i") == 1), "without a gap"),
         (ONS_MOVES.head(3), "has 3 rows; 2 counts and 2 keys need 4"),
-        (MOVES.with_columns(p=pl.Series([1.0, 0.25, 0.7])), "chances of i=1 .* do not add up to 1"),
-        (MOVES.with_columns(p=pl.Series([1.0, 1.25, -0.25])), "chances of i=1 .* are below 0"),
-        (MOVES.rename({"p": "upper"}), "chances of i=1 .* do not add up to 1"),
+        (MOVES.with_columns(p=pl.Series([1.0, 0.25, 0.7])), "probabilities of i=1 .* do not add up to 1"),
+        (MOVES.with_columns(p=pl.Series([1.0, 1.25, -0.25])), "probabilities of i=1 .* are below 0"),
+        (MOVES.rename({"p": "upper"}), "probabilities of i=1 .* do not add up to 1"),
         (MOVES.with_columns(p=pl.Series(["1", "a", "b"])), "column 'p' of the p-table has a gap"),
         (MOVES.with_columns(j=pl.Series([0, None, 2])), "column 'j' of the p-table has a gap"),
         (MOVES.with_columns(upper=pl.Series([1.0, 0.5, 1.0])), "contradicts itself at i=1, j=0"),
@@ -280,6 +281,28 @@ def test_a_ptable_that_is_not_one_is_refused(moves, said):
         cell_key_table(PEOPLE, moves, "sex")
 
 
+BOUNDS = ptable(D=3, V=1.5, js=1).rename({"lower": "p_int_lb", "upper": "p_int_ub"}).drop("p")
+WRONG_END = BOUNDS.with_columns(
+    p_int_ub=pl.when(pl.col("i") == 4, pl.col("p_int_ub") == 1).then(0.9).otherwise("p_int_ub")
+)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "said"),
+    [
+        (WRONG_END, "contradicts itself at i=4, j=7: p_int_lb is not the upper bound of the interval before"),
+        (WRONG_END.drop("p_int_lb"), "probabilities of i=4 .* do not add up to 1"),
+        (BOUNDS.with_columns(pl.col("p_int_ub") * 0.999), "probabilities of i=0 .* do not add up to 1"),
+        (BOUNDS.with_columns(pl.col("p_int_ub").reverse()), "contradicts itself at i=1"),
+        (BOUNDS.with_columns(p_int_lb=pl.lit(None, pl.Float64)), "column 'p_int_lb' of the p-table has a gap"),
+    ],
+)
+def test_bounds_without_chances_chain_and_end_at_1(damaged, said):
+    assert read_ptable(BOUNDS).mark == read_ptable(BOUNDS.drop("p_int_lb")).mark
+    with pytest.raises(ilba.InputError, match=said):
+        read_ptable(damaged)
+
+
 def test_a_ptable_that_moves_counts_below_zero_needs_a_threshold():
     moves = ONS_MOVES.with_columns(pvalue=pl.Series([-2, 0, 1, 1]))
     with pytest.raises(ilba.InputError, match=r"below 0, first at pcv=1, ckey=0.*threshold=1"):
@@ -287,11 +310,14 @@ def test_a_ptable_that_moves_counts_below_zero_needs_a_threshold():
     assert ilba.methods.CellKey(moves, threshold=1).blank_chance(np.array([0, 1, 2]), 5).tolist() == [1, 0.5, 0]
 
 
-def test_whole_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
+def test_badly_spread_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
     with pytest.raises(ilba.InputError, match=r"record keys from 0 to 200 .* in one direction.*Divide them"):
         cell_key_table(PEOPLE.with_columns(record_key=pl.lit(200)), MOVES, "sex")
     keys = np.random.default_rng(1).integers(0, 2**24, 1000)
     with pytest.raises(ilba.InputError, match="in one direction"):
         cell_key_table(pl.DataFrame({"sex": "f", "record_key": keys}), MOVES, "sex")
+    half = pl.DataFrame({"sex": "f", "record_key": keys / 2**25})
+    with pytest.raises(ilba.InputError, match="not spread over 0 to 1"):
+        cell_key_table(half, MOVES, "sex")
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")

@@ -101,7 +101,7 @@ def test_what_is_proven_of_optimal_blanks_is_nothing_where_they_are_wide_enough(
 def test_a_search_that_is_stopped_says_how_far_it_got(secret):
     finest = ilba.build(ilba.datasets.census(2000), ["LA2"], ["gender", "mar", "age"], secret=secret)
     found = ilba.compare(finest, methods=["suppression:kind=optimal,seconds=1"])
-    assert any("small cells are guarded by width" in text for text in found.remarks)
+    assert any("small cells are protected by width" in text for text in found.remarks)
 
 
 def test_a_cell_that_no_pattern_hides_is_refused():

@@ -124,6 +124,19 @@ def test_a_map_is_read_from_a_file_and_finds_codes_in_properties(census, tmp_pat
     assert len(values_of(census.table("LA2").map(file))) == 5
 
 
+def test_a_map_finds_codes_in_the_property_of_the_area_column_as_a_release_does(census, tmp_path):
+    shapes = ilba.datasets.census_geometry("LA2")
+    codes = [feature.pop("id") for feature in shapes["features"]]
+    for feature, code in zip(shapes["features"], codes, strict=True):
+        feature["properties"] = {"LA2": code, "area": 1}
+    table = census.table("LA2")
+    for chart in (table.map(shapes), charts.areas(table.public().select("LA2", "N_masked"), shapes)):
+        assert sorted(shape["code"] for shape in values_of(chart)) == sorted(codes)
+    shapes["features"][0]["properties"] = {"area": 1}
+    with pytest.raises(ilba.InputError, match=r"no `id`, and no property 'code' or 'LA2'\. Its properties: area\."):
+        table.map(shapes)
+
+
 def test_metres_are_not_stretched():
     square = {"type": "Polygon", "coordinates": [[[1e6, 2e6], [1e6 + 9, 2e6], [1e6 + 9, 2e6 + 9], [1e6, 2e6]]]}
     collection = {"type": "FeatureCollection", "features": [{"type": "Feature", "id": "a", "geometry": square}]}

@@ -235,6 +235,16 @@ def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secr
 
 
 @pytest.mark.parametrize("lang", ["en", "ko"])
+def test_the_decision_page_names_the_command_for_an_insider_who_lacks_one_person(lang, published, tmp_path):
+    one = {"attacker": "insider", "tables": (), "likely": None, "right": None, "groups": None, "people": None}
+    facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "certified"}
+    for proven in (0.0, 0.2, None):
+        measured = [{**one, "proven": proven, "bound": None}]
+        text = decision.write(tmp_path / "d.html", lang, published, **facts, measured=measured).read_text("utf-8")
+        assert ("ilba risk --unknown 1" in text) is (proven is not None)
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
 def test_the_decision_page_tells_what_is_not_certified_from_what_is_proven(lang, published, tmp_path):
     says = {name: decision.WORDS[lang][name].format(below=4, relies="") for name in ("not safe", "open", "proves_none")}
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe"}

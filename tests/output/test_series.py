@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
+import numpy as np
+import openpyxl
 import polars as pl
 import pytest
 
 import ilba
 from ilba.errors import InputError
 from ilba.output.series import Series, apart, frequency, opened, time_of, unlike
+from ilba.output.wording import Dimension, _nonexistent_places, nonexistent
 from support.people import population, reformed
 
 pytestmark = pytest.mark.filterwarnings(
@@ -110,6 +114,55 @@ def test_what_a_declared_list_of_a_wave_does_not_have_is_missing_and_not_0(tmp_p
         ("2", "2026", "M", "F"),
         ("3", "2025", "M", "F"),
     ]
+
+
+@pytest.mark.parametrize("name", ["town.time", "town.sex.time"])
+def test_a_listing_has_a_row_without_a_number_where_the_grid_has_the_status_of_what_did_not_exist(tmp_path, name):
+    both = reformed(tmp_path)
+    [file] = ilba.export.export(both, name, "json-stat", tmp_path / "t.json")
+    told = json.loads(file.read_text("utf-8"))
+    codes = [list(told["dimension"][one]["category"]["index"]) for one in told["id"][:-1]]
+    cells = list(itertools.product(*codes))
+    gone = {cells[int(place)] for place in told["status"]}
+    counts = {cell: value for cell, value in zip(cells, told["value"], strict=True) if value}
+    wanted = {**dict.fromkeys(gone, ""), **{cell: str(value) for cell, value in counts.items()}}
+
+    [file] = ilba.export.export(both, name, "csv", tmp_path / "t.csv")
+    listed = pl.read_csv(file, infer_schema=False)
+    [file] = ilba.export.export(both, name, "parquet", tmp_path / "t.parquet")
+    frames = {"csv": listed.with_columns(pl.col("N_masked").replace("NA", "")), "parquet": pl.read_parquet(file)}
+    for kind, frame in frames.items():
+        rows = frame.select(*told["id"][:-1], "N_masked").with_columns(pl.all().cast(pl.String)).rows()
+        found = {tuple(one or "NA" for one in row[:-1]): row[-1] or "" for row in rows}
+        assert found == wanted, kind
+        assert len(rows) == len(found), kind
+        assert frame["time"].is_sorted(), kind
+
+    [file] = ilba.export.export(both, name, "xlsx", tmp_path / "t.xlsx")
+    sheet = openpyxl.load_workbook(file).worksheets[0]
+    rows = list(sheet.iter_rows(min_row=int(sheet.freeze_panes.removeprefix("A")), values_only=True))
+    assert sum(row[-1] is None for row in rows) == len(gone)
+    assert len(rows) == len(wanted)
+    notes = [row[0] for row in sheet.iter_rows(max_row=6, values_only=True) if row[0]]
+    assert "An area or value that did not exist at a time is listed without a number." in notes
+    assert "A combination that is not listed is 0." in notes
+
+
+def test_each_cell_that_did_not_exist_is_listed_once_also_if_two_of_its_values_did_not():
+    def axis(name, codes, **gone):
+        flags = {f"20{year}": np.array([code in said for code in codes]) for year, said in gone.items()}
+        return Dimension(name, name, (name,), pl.DataFrame({name: codes}), codes, codes, False, flags)
+
+    axes = [axis("a", list("xyz"), **{"25": "xy", "26": "z"}), axis("b", list("pq"), **{"25": "q"}), axis("c", ["1"])]
+    axes.append(axis("time", ["2024", "2025", "2026"]))
+    gone = {("x", "2025"), ("y", "2025"), ("z", "2026"), ("q", "2025")}
+    cells = itertools.product(*(one.codes for one in axes))
+    wanted = [any((code, cell[-1]) in gone for code in cell) for cell in cells]
+    found = nonexistent(axes)
+    assert found is not None
+    assert found.tolist() == wanted
+    places = np.concatenate(list(_nonexistent_places(axes)))
+    assert len(places) == len(set(places.tolist())) == sum(wanted) == 7
 
 
 def test_without_a_declared_list_a_missing_area_may_be_masked_to_0(tmp_path):

@@ -88,6 +88,41 @@ def test_codes_that_a_lower_case_of_another_language_left_apart_are_named_with_t
     assert asked(folder, more='[recipe]\nsex = {case = "lower-tr"}') == []
 
 
+@pytest.mark.parametrize(
+    ("texts", "case", "says"),
+    [
+        (["Άρρεν", "ΑΡΡΕΝ", "Θήλυ", "ΘΗΛΥ"], "", ["'Άρρεν'/'ΑΡΡΕΝ'", "'ΘΗΛΥ'/'Θήλυ'"]),
+        (["Άρρεν", "ΑΡΡΕΝ", "Θήλυ", "ΘΗΛΥ"], "lower", ["'άρρεν'/'αρρεν'", "'θήλυ'/'θηλυ'"]),
+        (["Málaga", "MALAGA", "Cádiz"], "upper", ["'MALAGA'/'MÁLAGA'"]),
+        (["έγγαμος", "ΕΓΓΑΜΟσ", "Χήρος"], "lower", ["'έγγαμος'/'εγγαμοσ'"]),
+        (["Peña", "Pena", "Åre", "Are"], "", []),
+        (["かき", "かぎ"], "", []),
+    ],
+)
+def test_words_in_capitals_without_their_accents_are_nearly_the_same(folder, texts, case, says):
+    pl.DataFrame({"AGS": ["101"] * 120, "sex": (texts * 120)[:120]}).write_csv(folder / "p.csv")
+    found = asked(folder, more=f'[recipe]\nsex = {{case = "{case}"}}' if case else "")
+    assert len(found) == bool(says)
+    assert all(text in found[0] for text in says)
+    pl.DataFrame({"old": texts, "new": [str(len(text)) for text in texts]}).write_csv(folder / "FILE.csv")
+    for doubt in found:
+        assert (cure := 'sex = {recode = "FILE.csv", unmatched = "keep"}') in doubt
+        assert asked(folder, more=f"[recipe]\n{cure}") == []
+
+
+def test_init_proposes_a_recode_of_words_that_capitals_left_without_accents(folder):
+    texts = ["Άρρεν", "ΑΡΡΕΝ", "Θήλυ", "ΘΗΛΥ", "ΘΗΛΥσ", "Θήλυς"]
+    pl.DataFrame({"AGS": TOWNS * 30, "sex": texts * 20}).write_csv(folder / "p.csv")
+    facts = ilba.inspect(folder / "p.csv").records.column("sex")
+    assert facts.values == 3
+    assert "'Άρρεν'/'ΑΡΡΕΝ'" in facts.remarks(5)[0]
+    assert facts.recode == {"αρρεν": "άρρεν", "θηλυ": "θήλυ", "θηλυσ": "θήλυς"}
+    ilba.init(folder / "p.csv", out=folder)
+    finest, _ = counted(Prepared(folder))
+    assert finest.codes.lists[1].labels["sex"].to_list() == ["άρρεν", "θήλυ", "θήλυς"]
+    assert doubts(finest) == []
+
+
 def test_a_missing_value_that_was_padded_like_a_code_is_named_with_its_cure(folder):
     pl.DataFrame({"AGS": ["101", "b/d", "NA", "102"] * 30, "sex": list("ffmfm") * 24}).write_csv(folder / "p.csv")
     (doubt,) = asked(folder, more="[recipe]\nAGS = {pad = 5}")

@@ -104,3 +104,18 @@ def test_editors_are_told_where_the_schema_is_and_every_entry_says_what_it_is_or
     schema = json.loads(file.schema_text())
     assert schema["$defs"]["ColumnRecipe"]["properties"]["bands"]["description"]
     assert schema["$defs"]["Recipe"]["additionalProperties"] == {"$ref": "#/$defs/ColumnRecipe"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "entry"),
+    [("codes", 'lists = ["codes.csv"]'), ("maps", 'secret = "s"'), ("source", "keys = []"), ("recipe", "mask_thr = 3")],
+)
+def test_an_entry_of_the_whole_file_below_a_heading_is_told_its_place(tmp_path, heading, entry):
+    tables = {"source": 'file = "p.csv"\n', "hierarchies": 'area = ["town"]\n', heading: ""}
+    tables |= {heading: {"source": 'file = "p.csv"\n'}.get(heading, "") + entry + "\n"}
+    text = "".join(f"[{name}]\n{lines}" for name, lines in tables.items())
+    (tmp_path / "publication.toml").write_text(text)
+    name = entry.split()[0]
+    says = f"publication.toml.{heading}.{name}: `{name}` stands at the top of the file, before the first"
+    with pytest.raises(ilba.InputError, match=says):
+        Prepared(tmp_path)

@@ -103,6 +103,27 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
     assert manifest["texts"] == {"de": {"title": "Leute", "source": "Melderegister"}}
 
 
+def test_a_wave_on_the_command_line_takes_the_place_of_that_of_the_file_everywhere(office):
+    edit(office, ("people_2025.csv", "people_{wave}.csv"))
+    before = (office / "publication.toml").read_bytes()
+    planned = run("plan", "--wave", "2026", cwd=office).stdout
+    assert "Next: ilba publish --wave 2026" in planned
+    run("publish", "--wave", "2026", cwd=office)
+    assert "nothing has changed" in run("publish", "--wave", "2026", cwd=office).stdout
+    assert (office / "publication.toml").read_bytes() == before
+    assert [place.name for place in released_by()] == ["release-2025", "release-2026"]  # as `ilba serve` finds them
+    manifest = ilba.Release("release-2026").manifest
+    assert manifest["population"]["wave"] == "2026"
+    assert (office / "exports-2026").is_dir()
+    pl.read_csv("people_2026.csv").head(1000).write_csv("people_2026.csv")
+    wrong = run("publish", "--wave", "2026", cwd=office, code=2).stderr
+    assert "not the records that were published as wave '2026'" in wrong
+    assert "To correct that wave: ilba publish --wave 2026 --correction" in wrong
+    edit(office, ("release-{wave}", "release-2025"))
+    with pytest.raises(ilba.UnsafeRelease, match="holds the release of wave '2025', and this is wave '2026'"):
+        ilba.publish(wave="2026")
+
+
 @pytest.mark.slow
 def test_a_new_wave_with_missing_values_as_a_category_is_told_in_plan_and_publication(office):
     people = pl.read_csv("people_2026.csv", infer_schema=False)

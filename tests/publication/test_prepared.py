@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+import unicodedata
 import warnings
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 import ilba
 from ilba.design.tables import wanted_tables
 from ilba.errors import Notice
+from ilba.publication.doubts import doubts
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
 from support.commands import run
@@ -290,10 +292,103 @@ def test_a_region_with_the_number_of_a_town_is_named_and_stays_a_region(of_all_l
     (match,) = matched(of_all_levels, AREAS + 'region = {file = "regions.csv"}\n')
     said = "region: the code list regions.csv has 1 code of the data; 1 code more, with codes of town: 2"
     assert str(match) == said
-    (of_all_levels / "own.csv").write_text("variable,code\nregion,2\nregion,3\nregion,4\n")
+    (of_all_levels / "own.csv").write_text("variable,code\nregion,1\nregion,2\nregion,3\n")
     prepared, finest = finest_of(of_all_levels, AREAS.removesuffix("[codes]\n"), 'lists = ["own.csv"]\n')
-    assert prepared.matched(finest) == []
-    assert prepared.lists.labels["code"].to_list() == ["2", "3", "4"]
+    (match,) = prepared.matched(finest)
+    assert str(match) == "region: the code list own.csv has 1 code of the data; 2 codes more"
+    assert prepared.lists.labels["code"].to_list() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("sxe,f,Women\nsxe,m,Men", "codes of 'sxe', which is no column .* Did you mean 'sex'"),
+        ("job,1,Work\njob,2,School", "codes of 'job', which is no column .* They are town, sex"),
+        ("sex,1,Women\nsex,2,Men", "has no code of 'sex': the data has f, m, the code list has 1, 2. Correct the"),
+        ("sex,F,Women\nsex,M,Men", "In upper case they match: write recipe.sex = "),
+    ],
+)
+def test_a_list_of_several_variables_that_names_none_of_the_data_is_refused(folder, rows, says):
+    (folder / "codes.csv").write_text(f"variable,code,label_en\n{rows}\n")
+    (folder / "publication.toml").write_text(f'lists = ["codes.csv"]\n{HEAD}[hierarchies]\narea = ["town"]\n')
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.plan(folder)
+
+
+def test_side_files_match_records_in_any_form_of_unicode_and_labels_of_records_stay(folder):
+    def written(form, people_form):
+        rows = [f"{town},{sex},{n % 3}" for n, (town, sex) in enumerate([("01", "Άνδρες"), ("02", "Γυναίκες")] * 20)]
+        (folder / "p.csv").write_text(unicodedata.normalize(people_form, "town,sex,mar\n" + "\n".join(rows) + "\n"))
+        codes = "variable,code,label_el\nΦύλο,,Φύλο\nΦύλο,Άνδρες,Άρρεν\nΦύλο,Γυναίκες,Θήλυ\nΦύλο,Λοιπά,Λοιπά\n"
+        (folder / "codes.csv").write_text(unicodedata.normalize(form, codes), encoding="utf-8")
+        recode = "παλαιά,νέα κατηγορία\nΆνδρες,1\nΓυναίκες,2\n"
+        (folder / "recode.csv").write_text(unicodedata.normalize(form, recode), encoding="utf-8")
+        pl.DataFrame({"κωδικός": ["01", "02"], "όνομα": ["Ένα", "Δύο"]}).select(
+            pl.all().name.map(lambda name: unicodedata.normalize(form, name)), above=pl.lit(None, pl.String)
+        ).write_excel(folder / "towns.xlsx", unicodedata.normalize(form, "Δήμοι"))
+        text = (
+            '[hierarchies]\narea = ["town"]\n[recipe]\n"Φύλο" = {from = "sex"}\n'
+            'g = {from = "sex", recode = {file = "recode.csv", from = "παλαιά", to = "νέα κατηγορία"}}\n'
+            '[codes]\ntown = {file = "towns.xlsx", sheet = "Δήμοι", code = "κωδικός", label = {el = "όνομα"}}\n'
+        )
+        (folder / "publication.toml").write_text(
+            'keys = ["Φύλο", "g"]\nlists = ["codes.csv"]\n[source]\nfile = "p.csv"\n' + text, encoding="utf-8"
+        )
+        prepared = Prepared(folder)
+        finest = counted(prepared)[0]
+        assert [(one.found, one.without, one.extra) for one in prepared.matched(finest)] == [(2, (), 1), (2, (), 0)]
+        return finest
+
+    for people_form in ("NFC", "NFD"):
+        same = written("NFC", people_form)
+        own = unicodedata.normalize(people_form, "Άνδρες")
+        assert own in same.frame["Φύλο"].to_list()
+        assert own in same.labels["code"].to_list()
+        assert unicodedata.is_normalized("NFC", "".join(same.labels["label_el"].drop_nulls()))
+        other = written("NFD", people_form)
+        assert other.labels.equals(same.labels)
+        assert [one.labels.rows() for one in other.codes.lists] == [one.labels.rows() for one in same.codes.lists]
+
+
+def test_values_that_differ_only_by_the_form_of_unicode_are_told_and_a_recode_mends_them(folder):
+    forms = [unicodedata.normalize(form, "Άνδρες") for form in ("NFC", "NFD")]
+    pl.DataFrame({"town": ["01", "02"] * 30, "sex": [*forms, "x", "y", "y"] * 12}).write_csv(folder / "p.csv")
+    facts = ilba.inspect(folder / "p.csv").records.column("sex")
+    assert (facts.values, facts.case, facts.recode) == (3, "", {forms[1]: forms[0]})
+    finest = finest_of(folder, '[hierarchies]\narea = ["town"]\n')[1]
+    (doubt,) = doubts(finest)
+    assert "'Άνδρες'" in doubt
+    assert "(decomposed Unicode, NFD)" in doubt
+    assert 'sex = {recode = "FILE.csv", unmatched = "keep"}' in doubt
+    (folder / "publication.toml").unlink()
+    asked = run("init", "p.csv", cwd=folder).stdout
+    assert f"sex: {forms[1]!r} (decomposed Unicode, NFD) becomes {forms[0]!r}. Is this right?" in asked
+    mended = counted(Prepared(folder))[0]
+    assert doubts(mended) == []
+    assert mended.codes.lists[1].labels["sex"].to_list() == sorted([forms[0], "x", "y"])
+
+
+@pytest.mark.parametrize("name", ["Φύλο", "Mã xã"])
+@pytest.mark.parametrize("named", ['keys = ["{}"]\n', 'keys = ["x"]\n[recipe]\nx = {{from = "{}"}}\n'])
+def test_a_column_name_in_another_form_of_unicode_is_named_as_such(folder, name, named):
+    (folder / "p.csv").write_text(unicodedata.normalize("NFD", f"town,{name}\n01,f\n"), encoding="utf-8")
+    more = '[source]\nfile = "p.csv"\n[hierarchies]\nh = ["town"]\n'
+    (folder / "publication.toml").write_text(named.format(name) + more, encoding="utf-8")
+    with pytest.raises(ilba.InputError, match="the same letters in another form of Unicode: copy the name from there"):
+        counted(Prepared(folder))
+
+
+def test_the_plan_says_how_each_variable_of_a_list_matches(folder):
+    (folder / "codes.csv").write_text("variable,code,label_en\nsex,,Sex\nsex,f,Women\nsex,x,Other\njob,1,Work\n")
+    (folder / "more.csv").write_text("variable,code\nsex,m\ntown,01001\n")
+    text = '[hierarchies]\narea = ["town"]\n'
+    prepared, finest = finest_of(folder, text, 'lists = ["codes.csv", "more.csv"]\n')
+    assert list(map(str, prepared.matched(finest))) == [
+        "sex: the code list codes.csv has 1 code of the data; 1 code more; it also has variables that are no columns "
+        "here: job",
+        "sex: the code list more.csv has 1 code of the data",
+        "town: the code list more.csv has 1 code of the data, and not 01002, 02001",
+    ]
 
 
 def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import unicodedata
 
 import polars as pl
 import pyreadstat
@@ -163,6 +164,15 @@ def test_ages_of_mothers_are_ages_and_a_grand_total_is_none_of_them(tmp_path):
     assert "footnotes" not in records.about
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("word", ["Tổng cộng", "Tổng", "Tổng số", "TỔNG CỘNG", "Tong cong"])
+def test_a_line_of_totals_in_vietnamese_is_found_in_any_form_of_unicode(tmp_path, word, form):
+    word = unicodedata.normalize(form, word)
+    lines = "".join(f"{n % 3},{'ab'[n % 2]}\n" for n in range(60))
+    (tmp_path / "p.csv").write_text(f"xa,sex\n{lines}{word},60\n", "utf-8")
+    assert ilba.inspect(tmp_path / "p.csv").records.column("xa").totals == (word,)
+
+
 def test_a_file_whose_names_are_in_the_first_line_is_read_as_before(tmp_path):
     (tmp_path / "p.csv").write_text(",town,sex\n" + "".join(f"{n},a{n % 3},f\n" for n in range(60)))
     records = ilba.inspect(tmp_path / "p.csv").records
@@ -242,6 +252,28 @@ def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
     }
     assert (plain["keys"], plain["recipe"]) == (["size"], {"branch": {"pad": 3}})
     assert counted(Prepared(tmp_path))[0].table("branch_1").frame["N_masked"].to_list() == [80, 40]
+
+
+def test_the_hierarchy_of_areas_is_called_so_and_levels_are_named_as_in_a_code_list(tmp_path):
+    (tmp_path / "nace.hrc").write_text("A\n@A01\n@@011\n@@012\nB\n@B05\n@@051\n")
+    (tmp_path / "nuts.hrc").write_text("X\n@X1\n@X2\nY\n@Y1\n")
+    listed = {"section": ["A", "B"], "division": ["A01", "B05", "C10"], "kind": ["s", "l"]}
+    rows = [(variable, code) for variable, codes in listed.items() for code in codes]
+    pl.DataFrame(rows, ["variable", "code"], orient="row").write_csv(tmp_path / "codes.csv")
+    people = {"nace": ["011", "012", "051"] * 40, "nuts3": ["X1", "X2", "Y1", "Y1"] * 30, "kind": ["s", "l"] * 60}
+    pl.DataFrame(people).write_csv(tmp_path / "p.csv")
+    ilba.init(*(tmp_path / name for name in ("p.csv", "nace.hrc", "nuts.hrc", "codes.csv")), out=tmp_path)
+    assert proposed(tmp_path)["hierarchies"] == {
+        "area": {"column": "nuts3", "levels": ["nuts3_1"], "file": "nuts.hrc"},
+        "hierarchy2": {"column": "nace", "levels": ["section", "nace_2"], "file": "nace.hrc"},
+    }
+    both = {"nace": people["nace"], "legal": ["SOLE", "LTD", "PLC"] * 40, "kind": people["kind"]}
+    pl.DataFrame(both).write_csv(tmp_path / "q.csv")
+    (tmp_path / "legal.hrc").write_text("P\n@SOLE\n@LTD\nQ\n@PLC\n")
+    folder = tmp_path / "q"
+    folder.mkdir()
+    ilba.init(*(tmp_path / name for name in ("q.csv", "nace.hrc", "legal.hrc")), out=folder)
+    assert list(proposed(folder)["hierarchies"]) == ["hierarchy1", "hierarchy2"]
 
 
 @pytest.mark.parametrize("codes", [["01.1", "01.2", "36"], ["10.1", "10.2", "36"]])

@@ -11,6 +11,7 @@ import sys
 import threading
 import tomllib
 import warnings
+from urllib.parse import quote
 
 import httpx
 import polars as pl
@@ -20,6 +21,7 @@ import ilba
 from ilba.design.tables import wanted_tables
 from ilba.files import working_in
 from ilba.methods.lab import method_of
+from ilba.output import decision
 from ilba.publication import planning
 from ilba.publication.choices import Measured, choices, measured
 from support import messy
@@ -226,6 +228,20 @@ def test_a_killed_run_goes_on_where_it_ended(tmp_path):
     assert (tmp_path / "release" / "release.json").read_bytes() == manifest
 
 
+def test_exports_have_readable_names_and_take_the_place_of_those_of_earlier_versions(tmp_path):
+    (tmp_path / "p.csv").write_text("Δήμος,age group\n" + "α,1\nα,2\nβ,1\nβ,2\n" * 20, "utf-8")
+    run("init", "p.csv", cwd=tmp_path)
+    quietly(ilba.publish, tmp_path)
+    named = ["Δήμος.age group.csv", "Δήμος.csv", "all.age group.csv", "all.csv"]
+    found = sorted(file.name for file in (tmp_path / "exports").iterdir())
+    assert found == sorted(named)
+    for file in (tmp_path / "exports").iterdir():
+        file.rename(file.with_name(quote(file.name)))
+    assert quietly(ilba.publish, tmp_path).done == ("exports",)
+    assert sorted(file.name for file in (tmp_path / "exports").iterdir()) == found
+    assert quietly(ilba.publish, tmp_path).is_unchanged
+
+
 def test_a_conflict_with_an_earlier_publication_is_planned_as_refused_and_not_published(agency):
     toml = agency / "publication.toml"
     toml.write_text(toml.read_text("utf-8").replace("mask_thr = 5", "mask_thr = 3"), "utf-8")
@@ -385,6 +401,35 @@ def test_plan_and_decision_page_say_the_same_of_what_was_not_measured():
     unbound = Measured("insider", proven=0.0)
     assert "proves 0.0% of the small finest cells, with no bound of errors to rely on" in str(unbound)
     assert str(Measured("outsider")).endswith(": not measured: the finest table is not published")
+    least = Measured("neighbour", proven=0.64, at_least=True)
+    assert str(least).endswith("proves at least 64.0% of the small finest cells; guesses not measured")
+    for lang, words in (("en", "can prove at least 64.0%"), ("ko", "적어도 64.0%를 증명할 수 있음")):
+        assert words in decision._learnt(decision.WORDS[lang], least.to_json(5), 5, False)[0]
+
+
+def test_plan_and_decision_page_measure_a_neighbour_of_tables_without_the_finest_one(people, secret):
+    finest = ilba.build(people.head(800), ["town"], ["sex", "age"], secret=secret).controlled(secret=secret)
+    for max_keys, is_part in ((None, False), (1, True)):
+        found = {one.attacker: one for one in measured(finest, wanted_tables(finest.design, max_keys=max_keys))}
+        assert found["neighbour"].proven > 0
+        assert [one for one in found if found[one].at_least] == (["register", "neighbour"] if is_part else [])
+
+
+@pytest.mark.parametrize(
+    ("tables", "register"),
+    [
+        (["town.sex"], None),
+        (["all.sex.age"], "all.sex"),
+        (["town.age.sex", "all.sex"], "town.sex"),
+        (["town.sex", "all.age"], "town.sex"),
+        ("all", "town.sex"),
+    ],
+)
+def test_the_register_of_a_plan_knows_less_than_the_cells_that_the_tables_tell_apart(people, secret, tables, register):
+    finest = ilba.build(people.head(800), ["town"], ["sex", "age"], secret=secret)
+    learnt = measured(finest.controlled(secret=secret), wanted_tables(finest.design, tables))
+    assert [one.tables[0] for one in learnt if one.attacker == "register"] == [register] * (register is not None)
+    assert all(0 <= one.proven <= 1 for one in learnt if one.proven is not None)
 
 
 def test_an_insider_of_the_plan_says_on_which_bound_it_relies(people, secret):

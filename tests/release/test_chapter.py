@@ -70,9 +70,9 @@ def kinds(book):
 
 def conflicts():
     """Each way to undo what the toy published, with the words of the refusal."""
-    was = r"method='ilba', K=5 and cells='observed' \(20..-..-..\)"
+    was = r"method='ilba', K=5 and cells='observed' \(wave '1', 20..-..-..\)"
     yield toy(masks=[0, 5], name="p"), f"{was}, and this is method='controlled'.*Publish as before"
-    another = r"with K=5 \(20..-..-..\), and this store has K=7.*Build again with mask_thr=5 \(--mask-thr 5\)"
+    another = r"with K=5 \(wave '1', 20..-..-..\), and this store has K=7.*Build again with mask_thr=5 \(--mask-thr 5\)"
     yield toy(K=7, name="p"), rf"{another}\. To publish anyway"
     yield toy(K=7, secret=Secret(bytes(32)), name="p"), rf"{another}\. Also, the population"
     keyed = toy(K=7, name="p").with_method(ilba.methods.CellKey(D=2, V=1.0), Secret(bytes(range(32))))
@@ -292,6 +292,7 @@ def test_codes_that_came_while_others_went_are_told_and_other_changes_of_codes_a
     (told,) = turned(secret, book, "2", "abxy", publish=True)
     assert told.startswith("town: 1 code of wave '1' is gone, 2 are new ('x', 'y'). Where only the code changed, cells")
     assert "Keep the old code there: recode the new one to it" in told
+    assert told.endswith("After a merger the old codes stay gone, without a recode.")
     assert turned(secret, book, "3", "abcx") == []  # an earlier wave has c
     (told,) = turned(secret, book, "3", "abz")
     assert told.startswith("town: 2 codes of wave '2' are gone, 1 is new ('z').")
@@ -342,6 +343,95 @@ def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_publish
     ]:
         with pytest.raises(Conflict, match=f"was published {says}"):
             published(undone, secret, book)
+
+
+def wave_of(n, key=("sex",), **more):
+    """A later count of the toy's people: the small counts are those of the toy."""
+    counts = COUNTS.with_columns(N=pl.col("N") + SMALL.not_() * n, **({"job": pl.lit("x")} if len(key) > 1 else {}))
+    return toy(counts, key, name="p", wave=str(n), **more)
+
+
+def test_a_method_that_was_accepted_for_a_new_wave_is_that_of_all_later_waves(secret, book):
+    published(wave_of(1), secret, book)
+    with pytest.raises(Conflict) as refused:
+        published(wave_of(2, masks=[0, 5]), secret, book)
+    published(wave_of(2, masks=[0, 5]), secret, book, refused.value.id)
+    published(wave_of(3, masks=[0, 5]), secret, book)
+    published(wave_of(1), secret, book)  # the same counts show the same numbers
+    as_before, as_it_was = r"Publish as before\. To", "leave this wave as it was published"
+    for drawn, advice in (
+        (wave_of(4), as_before),
+        (wave_of(3), as_before),
+        (toy(wave_of(2).frame.drop("N_masked"), name="p", wave="1"), as_before),
+        (toy(FEWER, name="p", wave="1"), as_it_was),
+    ):
+        with pytest.raises(
+            Conflict, match=rf"with method='controlled'.*\(wave '[23]', .*this is method='ilba'.*{advice}"
+        ):
+            published(drawn, secret, book)
+    with pytest.raises(Conflict) as refused:
+        published(wave_of(4), secret, book)
+    published(wave_of(4), secret, book, refused.value.id)
+    published(wave_of(5), secret, book)
+    with pytest.raises(Conflict, match=r"with method='ilba'.*this is method='controlled'.*Publish as before\. To"):
+        published(wave_of(6, masks=[0, 5]), secret, book)
+
+
+def test_the_same_people_with_their_keys_in_another_order_are_published_as_before(secret, book):
+    first, second = wave_of(1, ("sex", "job")), wave_of(2, ("sex", "job"))
+    counts = second.frame.drop("N_masked")
+    chosen = second.with_masks_shown(second.frame.drop("N"), Chosen(("town.sex.job",), None, held=True))
+    published(first, secret, book)
+    with pytest.raises(Conflict) as refused:
+        published(chosen, secret, book)
+    published(chosen, secret, book, refused.value.id)
+    with pytest.raises(Conflict, match="with method='controlled'"):
+        published(toy(counts, ("job", "sex"), name="p", wave="3"), secret, book)
+
+
+def test_a_conflict_that_was_accepted_for_a_known_wave_does_not_change_the_method_of_later_waves(secret, book):
+    published(wave_of(1), secret, book)
+    for known in (wave_of(1, masks=[0, 5]), toy(FEWER, masks=[0, 5], name="p", wave="1")):
+        with pytest.raises(Conflict) as refused:
+            published(known, secret, book)
+        published(known, secret, book, refused.value.id)
+        published(known, secret, book)
+    published(wave_of(2), secret, book)
+    with pytest.raises(Conflict, match="with method='ilba'"):
+        published(wave_of(3, masks=[0, 5]), secret, book)
+
+
+def test_a_secret_that_was_accepted_for_a_new_wave_is_that_of_all_later_waves(secret, book):
+    other = Secret(bytes(32))
+    published(wave_of(1), secret, book)
+    with pytest.raises(Conflict, match="under another secret") as refused:
+        published(wave_of(2, secret=other), other, book)
+    published(wave_of(2, secret=other), other, book, refused.value.id)
+    published(wave_of(3, secret=other), other, book)
+    with pytest.raises(Conflict, match=f"under another secret .fingerprint {other.fingerprint}"):
+        published(wave_of(4), secret, book)
+    published(wave_of(1), secret, book)
+
+
+def test_after_a_conflicting_publication_of_the_past_the_next_wave_asks_once_in_which_way_it_goes_on(secret, book):
+    published(wave_of(2, masks=[0, 5]), secret, book)
+    past, later, drawn = wave_of(1), wave_of(3, masks=[0, 5]), ("ilba", 5, "observed")
+    with opened(past, secret, book) as chapter:
+        with pytest.raises(Conflict) as refused:
+            chapter.check(past, drawn, None, is_out=True)
+        chapter.check(past, drawn, refused.value.id, is_out=True)
+        chapter.keep_masks(past)
+        chapter.enter({**entry_of(past, wanted_tables(past.design), "not audited", False, None), "adopted": True})
+    chapter = looked_up(later, secret, book)
+    for now in (drawn, ("controlled", 5, "")):
+        assert chapter.otherwise(now, later.design) is not None
+        assert chapter.otherwise(now, later.design, is_out=True) is None, "more of the past"
+    with pytest.raises(Conflict) as refused:
+        published(later, secret, book)
+    published(later, secret, book, refused.value.id)
+    published(wave_of(4, masks=[0, 5]), secret, book)
+    with pytest.raises(Conflict, match="with method='controlled'"):
+        published(wave_of(4), secret, book)
 
 
 def test_people_without_a_name_are_found_by_their_data_their_store_or_their_looks(secret, book, agency):
@@ -491,3 +581,17 @@ def test_a_trial_remembers_nothing(secret):
         assert (chapter.publications, chapter.of_same_data(), chapter.budget) == ([], [], None)
         assert (chapter.name, chapter.wave, chapter.data, chapter.place, chapter.net) == ("", "", "", None, None)
         assert chapter.as_published(finest) is finest
+
+
+def test_a_renamed_column_of_ilba_tables_is_built_with_its_earlier_name(secret, book):
+    renamed = toy(COUNTS.rename({"sex": "gender"}), ("gender",), name="p")
+    published(toy(name="p", wave="1"), secret, book)
+    with pytest.raises(Conflict, match="only renamed or regrouped, build with the earlier names and groups"):
+        published(renamed, secret, book)
+
+
+def test_a_renamed_column_of_sums_of_masks_is_published_from_the_ledger(secret, book):
+    published(toy(masks=[0, 5], name="p", wave="1"), secret, book)
+    renamed = COUNTS.rename({"sex": "gender"})
+    with pytest.raises(Conflict, match="only renamed or regrouped, publish with from_ledger="):
+        published(toy(renamed, ("gender",), name="p"), secret, book)

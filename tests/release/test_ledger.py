@@ -7,11 +7,15 @@ import hashlib
 import json
 import shutil
 import stat
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ilba
 from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
@@ -20,7 +24,7 @@ from ilba.release.examining import examine
 from ilba.tables.words import read_words
 from support.ledgers import BEGIN, INTENT, ONE, log_of, logged
 from support.places import ROOT
-from support.size import LARGE
+from support.size import LARGE, tries
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 BANDS = {str(age): f"{(age - 1) // 6}" for age in range(1, 40)}
@@ -276,6 +280,57 @@ def test_a_coarser_design_that_does_not_fit_is_refused_with_the_reason(census, a
 
 
 # --- waves
+
+
+def small_counts(year):
+    """Twelve small cells, of which most have the same count each year, and four large ones."""
+    drawn = np.random.default_rng(year)
+    small = [int(drawn.integers(1, 5)) if drawn.random() < 0.4 else 1 + n % 4 for n in range(12)]
+    towns = [f"t{n:02}" for n in range(16)]
+    return pl.DataFrame({"town": towns, "sex": "f", "job": "x", "N": [*small, 50, 60, 70, 80 + year]})
+
+
+PUBLISHED = st.tuples(
+    st.sampled_from(["ilba", "controlled"]),
+    st.integers(1, 4),  # the records
+    st.integers(1, 4),  # the name of the wave
+    st.sampled_from([["sex", "job"], ["job", "sex"]]),
+    st.booleans(),  # whether a conflict is accepted
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=tries(60))
+@given(st.lists(PUBLISHED, min_size=3, max_size=8))
+def test_without_a_conflict_each_count_shows_the_mask_of_all_waves_since_the_last_accepted_one(steps):
+    """A wave that was published is shown again as it was; a conflict accepted for it changes no other wave."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore", category=ilba.Notice):
+        Secret(bytes(range(32))).to_file(secret := Path(folder, "agency.secret"))
+        series, as_shown, known = [], {}, set()
+        for number, (method, year, wave, keys, accept) in enumerate(steps):
+            counts, declared = small_counts(year), {"population": "p", "wave": str(wave), "secret": secret}
+            finest = ilba.FinestTable.from_counts(counts, ["town"], keys, **declared)
+            name, out, accepted = finest.design.finest.name, Path(folder, str(number)), None
+            options = {"tables": [name], "accept_risk": method == "ilba", "ledger": Path(folder, "agency.ledger")}
+            try:
+                release = finest.release(out, method, **options)
+            except Conflict as refused:
+                if not accept:
+                    continue
+                accepted = refused.id
+                release = finest.release(out, method, accept_conflict=accepted, **options)
+            masks = dict(release.table(name).select("town", "N_masked").rows())
+            shown = {(town, N): masks.get(town, 0) for town, N in counts.select("town", "N").rows()}
+            data, new = (year, *keys), {(year, *keys), wave}.isdisjoint(known)
+            again = as_shown.get((data, method))
+            for one in [again] if again else [] if accepted else series:
+                assert {cell: one[cell] for cell in shown if cell in one and one[cell] != shown[cell]} == {}
+            if new and accepted:
+                series = [shown]
+            elif not (again or accepted):
+                series.append(shown)
+            as_shown[data, method] = shown
+            known |= {data, wave}
 
 
 @pytest.mark.slow

@@ -515,7 +515,7 @@ def test_damaged_memory_is_told_and_nothing_is_published(people, tmp_path):
     store = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
     for said in ("{", "[]", "{}", '{"publications": [{}], "bounds_not_held": []}'):
         (tmp_path / "s.published.json").write_text(said)
-        with pytest.raises(ilba.StoreError, match="says how far the ledger was"):
+        with pytest.raises(ilba.StoreError, match="records the state of the ledger when"):
             ilba.open_store(store).release(tmp_path / "r", max_keys=0, secret=ZEROS)
     assert not (tmp_path / "r").exists()
 

@@ -14,6 +14,7 @@ import pytest
 
 import ilba
 from ilba import FinestTable, Release, Secret
+from ilba.design.design import shown_name
 from ilba.release import MANIFEST
 from support import killing
 from support.leaks import RAW_SECRET, walk_for_leaks
@@ -172,6 +173,25 @@ def test_names_in_paths_are_percent_encoded_as_the_page_of_files_says(tmp_path, 
     assert files - {"codes.csv", MANIFEST} == {
         "tables/town%2Fpart.age%20group.parquet", "tables/all.age%20group.parquet", "geometry/town%2Fpart.geojson",
     }  # fmt: skip
+
+
+def test_a_table_is_found_by_its_name_in_readable_letters(tmp_path, secret):
+    people = pl.DataFrame({"Δήμος": ["α", "β"] * 40, "Φύλο": ["Θ", "Α"] * 40, "age.band": [1, 1, 2, 2] * 20})
+    finest = ilba.build(people, ["Δήμος"], ["Φύλο", "age.band"], secret=secret)
+    release = finest.release(tmp_path / "out", max_keys=2, ledger=False)
+    for shown, name in {shown_name(name): name for name in release.tables}.items():
+        assert release.named(shown) == release.named(name) == release.tables[name]
+        assert release.table(shown).equals(release.table(name))
+    assert release.labelled("Δήμος.age.band.Φύλο").columns == ["Δήμος", "Φύλο", "age.band", "N_masked"]
+    [file] = ilba.export.export(release, "Δήμος.Φύλο", "csv", tmp_path / "t.csv")
+    assert pl.read_csv(file).height == release.table("Δήμος.Φύλο").height
+    with pytest.raises(ilba.InputError, match=r"no table 'Δήμος\.Φίλο'\. Did you mean 'Δήμος\.Φύλο'\?"):
+        release.table("Δήμος.Φίλο")
+    few = finest.release(tmp_path / "few", tables=["Δήμος.Φύλο"], ledger=False)
+    with pytest.raises(ilba.InputError, match=r"no table 'Δήμος'. It has Δήμος.Φύλο\.$"):
+        few.find("Δήμος")
+    with pytest.raises(ilba.InputError, match=r"Write the table as 'Δήμος\.Φύλο'"):
+        finest.release(tmp_path / "no", tables=["all.Φύλο.Δήμος"], ledger=False)
 
 
 def test_only_a_release_is_replaced(finest, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ import ilba
 from ilba import Design, FinestTable, InputError, Ledger, Release, Secret, UnsafeRelease, methods
 from ilba.attack.risk import ALL
 from ilba.design.design import Origins
-from ilba.errors import Conflict
+from ilba.errors import Advice, Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.output.charts import shapes_by_code
 from ilba.release import writing
@@ -453,6 +454,19 @@ def test_a_wave_by_ilba_shows_its_numbers_after_a_wave_by_another_method(agency)
         assert same.table("town", ["sex"]).public().equals(published.table("town.sex"))
     with pytest.warns(ilba.Notice, match="published with method='controlled'"):
         second.table("town").public()
+
+
+def test_other_records_under_a_published_wave_are_told_with_the_wave_to_give(agency):
+    def wave(name, more):
+        return plain(agency, COUNTS.with_columns(pl.col("N") + more)).declared_as(ilba.Population("p", name))
+
+    options = {"tables": TABLE, "plan": TABLE}
+    wave("1", 1).release(agency / "a", **options)
+    with pytest.warns(Advice, match=r"^wave '1' of 'p' was published from other records.*a wave of their own.*wave="):
+        wave("1", 2).release(agency / "b", **options)
+    with warnings.catch_warnings(action="error"):
+        for again in (wave("1", 1), wave("1", 2), wave("2", 3)):
+            again.release(agency / "c", **options)
 
 
 def test_masks_that_were_never_published_are_not_found(agency):

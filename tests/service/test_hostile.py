@@ -404,12 +404,12 @@ def test_a_release_replaced_by_a_broken_one_is_answered_as_it_was(tmp_path, fold
         for _ in range(3):
             status, told = health(server)
             assert (status, told["status"], told["releases"]) == (200, "damaged", 1)
-            assert told["detail"].startswith("What was put in the place of the release 'people' cannot be read; the")
+            assert told["detail"].startswith("The replacement of the release 'people' cannot be read; the")
             assert str(tmp_path) not in json.dumps(told)
             assert sum(client.get("/tables/town.sex.age/data").json()["value"]) == before
             assert client.get("/releases").status_code == 200
             assert client.get("/cell").status_code == 200
-        assert len([line for line in server.lines if "The release before it is answered" in line]) == 1
+        assert len([line for line in server.lines if "The earlier release is served" in line]) == 1
         assert not [line for line in server.lines if "Traceback" in line]
         shutil.rmtree(here)
         shutil.copytree(folder, here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from urllib.parse import quote, unquote
 
 import httpx
 import polars as pl
@@ -356,3 +357,23 @@ def test_memory_keeps_what_was_asked_for_last_within_its_size():
     assert memory.get(49) == "49"
     memory.put("large", "x", 101)
     assert memory.get("large") is None
+
+
+def test_a_file_has_the_readable_name_of_its_table_and_errors_propose_such_names(tmp_path, secret):
+    people = pl.DataFrame({"Δήμος": ["α", "β"] * 40, "Φύλο": ["Θ", "Θ", "Α", "Α"] * 20, "a.b": ["1", "2"] * 40})
+    finest = ilba.build(people, ["Δήμος"], ["Φύλο", "a.b"], secret=secret)
+    for name in ("one", "two"):
+        finest.release(tmp_path / name, ledger=False)
+
+    def named(client, table):
+        told = client.get(f"/tables/{table}/data", params={"outputFormat": "csv"}).headers["Content-Disposition"]
+        return unquote(told.removeprefix("attachment; filename*=UTF-8''"))
+
+    with serving(tmp_path / "one") as server, server.client() as client:
+        assert named(client, "Δήμος.Φύλο") == "Δήμος.Φύλο.csv"
+        assert named(client, quote(quote("Δήμος") + ".a%2Eb")) == "Δήμος.a.b.csv"
+        assert "Did you mean 'Δήμος.Φύλο'?" in problem(client.get("/tables/Δήμος.Φίλο"), 404)
+        assert "Did you mean 'all.a%2Eb'?" in problem(client.get("/tables/all.a.b"), 404)
+    with serving(tmp_path / "one", tmp_path / "two") as server, server.client() as client:
+        assert named(client, "two:Δήμος.Φύλο") == "two.Δήμος.Φύλο.csv"
+        assert "Did you mean 'two:Δήμος'?" in problem(client.get("/tables/Δήμος"), 404)

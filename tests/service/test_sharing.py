@@ -16,10 +16,12 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.output.wording import LANGUAGES, WordedTable
 from ilba.service import pictures
 from ilba.service.outlines import Outlines
 from ilba.service.places import Pyramid
-from support.people import reformed
+from ilba.service.sharing import _foot
+from support.people import ILBA, reformed
 from support.serving import PLAIN, problem, serving
 
 pytestmark = pytest.mark.slow
@@ -99,7 +101,26 @@ def test_a_rank_that_several_places_have_is_said_to_be_shared(tmp_path, secret):
         pages = {town: web.get(f"/place/towns/town/{town}?lang=en").text for town in sizes}
     assert "<li>Number 1 of 4 by size (shared by 3)</li>" in pages["b"]
     assert "<li>Number 4 of 4 by size</li>" in pages["c"]
-    assert [row[-1] for row in rows(pages["a"], 0)] == ["2 =", "2 ="]
+    assert [row[-1] for row in rows(pages["a"], 0)] == ["≈2 =", "≈2 ="]
+
+
+def test_a_rank_that_masking_may_decide_is_marked_and_said_also_beside_a_second_place(tmp_path, secret):
+    sizes = {"a": {"f": 100, "m": 100}, "b": {"f": 171, "m": 19}, "c": {"f": 60, "m": 40}, "d": {"f": 400, "m": 0}}
+    people = [(town, sex) for town, sexes in sizes.items() for sex, n in sexes.items() for _ in range(n)]
+    finest = ilba.build(pl.DataFrame(people, schema=["town", "sex"], orient="row"), ["town"], ["sex"], secret=secret)
+    finest.release(tmp_path / "towns", title="Towns", ledger=False)
+    with serving(tmp_path / "towns") as server, httpx.Client(base_url=server.address, **PLAIN) as web:
+        pages = {town: web.get(f"/place/towns/town/{town}?lang=en").text for town in sizes}
+        both = web.get("/place/towns/town/a?lang=en&with=c").text
+    doubt = ", but others are so close that masking may decide it"  # up to 15 between counts of K=5
+    assert f"<li>Number 2 of 4 by size{doubt}</li>" in pages["a"]
+    assert f"Number 2 of 4 by size{doubt}" in head(pages["a"])["og:description"]
+    assert "<li>Number 4 of 4 by size</li>" in pages["c"]
+    assert (f"<li>Number 2 of 4 by size{doubt}</li>" in both, "<li>Number 4 of 4 by size</li>" in both) == (True, True)
+    # 7.5 of 200 and of 100 are 3.75 and 7.5 points: 50% and 60% are close, 90% and 100% are not.
+    ranks = {town: [row[-1] for row in rows(page, 0)] for town, page in pages.items()}
+    assert ranks == {"a": ["≈4", "≈1"], "b": ["2", "3"], "c": ["≈3", "≈2"], "d": ["1", "4"]}
+    assert "With ≈, others are so close that masking may decide it." in pages["a"]
 
 
 def test_places_without_people_are_not_counted_among_those_that_have_a_rank(tmp_path, secret):
@@ -127,6 +148,7 @@ def test_a_place_has_no_number_rank_or_change_in_a_wave_in_which_it_did_not_exis
         assert "<li>not in 2025</li>" in late
         assert "since" not in late.partition("</ul>")[0]
         assert "Number 1 of 3 by size" in late
+        assert "<li>±0 since 2025 (such a change may come from masking alone)</li>" in read("4")
         assert "Number 2 of 3 by size" in east, "of the towns of 2025"
         assert "New" not in east.partition('class="neighbours"')[2].partition("</section>")[0]
         assert "n’existe pas en 2025" in web.get("/place/reg/town/3", params={"lang": "fr", "time": "2025"}).text
@@ -317,3 +339,27 @@ def test_a_pyramid_of_millions_keeps_its_numbers_inside_the_picture():
     assert [anchor for _, anchor in texts] == ["end", "start"]
     needed = 9 * 7.2  # as wide as digits of the widest of the usual fonts are in letters of 12
     assert all(needed < (float(x) if anchor == "end" else width - float(x)) for x, anchor in texts)
+
+
+@pytest.mark.parametrize("age", ["65 years and over", "연령 미상 또는 응답 없음"])
+def test_a_pyramid_writes_whole_names_of_ages_between_its_bars(age):
+    drawing, width, height = pictures.pyramid(
+        Pyramid(("f", "m"), ["young", age], np.array([[5, 5], [90, 90]])), 90, "{:,}".format, True
+    )
+    drawn = drawing.svg(width, height, "")
+    assert f">{age}<" in drawn
+    left, right = (float(x) for x in re.findall(r'<rect x="([\d.]+)"', drawn)[:2])
+    long = float(re.search(r'<rect [^>]*width="([\d.]+)"', drawn)[1])
+    assert right - left - long > 13 * sum(0.54 if one.isascii() else 1 for one in age)
+
+
+def test_a_preview_says_what_small_counts_may_stand_for_where_there_is_room(people, secret, tmp_path):
+    finest = ilba.build(people, ["region", "town"], ["sex"], secret=secret)
+    for source, has_room in (("A census", True), ("A census of many words " * 9, False)):
+        release = finest.release(tmp_path / source[:30], source=source, tables=["town"], ledger=False, **ILBA)
+        for lang in LANGUAGES:
+            table = WordedTable(release, release.tables["town"], release.table("town"), lang)
+            card = pictures.card("T", "", "", _foot(table), None, lang)
+            said = " ".join(re.findall(r'font-size="20"[^>]*>([^<]*)<', card)[::-1])
+            assert (table.said["small"].format(K=5) in said) == has_room
+            assert table.said["chart_note"].format(K=5) in said, "is there in any case"

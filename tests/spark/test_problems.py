@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import polars as pl
 import pytest
 
@@ -37,7 +39,11 @@ TOLD = {
     ),
     FAILED.format("PARQUET_COLUMN_DATA_TYPE_MISMATCH", "Types. "): (
         ilba.InputError,
-        "1.parquet': a column",
+        "1.parquet': a column has another type",
+    ),
+    FAILED.format("PARQUET_COLUMN_DATA_TYPE_MISMATCH", "Types when reading Parquet column [my job]. Expected "): (
+        ilba.InputError,
+        "1.parquet': the column 'my job' has another type there, or no value",
     ),
     "file:/a.parquet is not a Parquet file": (ilba.InputError, "Spark could not read the data: it is damaged"),
     "SparkException: EOFException occurred while reading the port number from pyspark.daemon's stdout.": (
@@ -93,7 +99,6 @@ def test_only_parts_with_other_columns_are_unlike(tmp_path):
     parts = {
         "plain.parquet": people,
         "order.parquet": people.select("age", "town"),
-        "case.parquet": people.rename({"age": "Age"}),
         "wider.parquet": people.cast({"age": pl.Int32}),
         "town=a é/p.parquet": people.drop("town"),
     }
@@ -109,3 +114,21 @@ def test_only_parts_with_other_columns_are_unlike(tmp_path):
     refuse_unlike(folders, "'p'")
     with pytest.raises(ilba.InputError, match=r"^'p' has parts with different columns or types\. Write all parts with"):
         refuse_unlike([*alike, folders[0]], "'p'")
+
+
+def test_parts_whose_columns_differ_by_case_or_time_zone_are_unlike_as_in_memory(tmp_path):
+    people = pl.DataFrame({"town": ["a"], "at": [datetime(2026, 1, 1)]}).cast({"at": pl.Datetime("us", "UTC")})
+    others = {
+        "case": people.rename({"town": "Town"}),
+        "zone": people.with_columns(pl.col("at").dt.convert_time_zone("Asia/Seoul")),
+        "unit": people.cast({"at": pl.Datetime("ms", "UTC")}),
+    }
+    for name, other in others.items():
+        (tmp_path / name).mkdir()
+        files = [tmp_path / name / "1.parquet", tmp_path / name / "2.parquet"]
+        people.write_parquet(files[0])
+        other.write_parquet(files[1])
+        with pytest.raises(ilba.InputError, match="parts with different columns or types"):
+            ilba.build(tmp_path / name, ["town"], ["at"], secret=ilba.Secret(bytes(32)))
+        with pytest.raises(ilba.InputError, match="parts with different columns or types"):
+            refuse_unlike([file.as_uri() for file in files], "'p'")

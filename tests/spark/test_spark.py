@@ -31,6 +31,7 @@ from ilba.output.report import report
 from ilba.spark import SparkMicrodata, sessions
 from ilba.tables import store
 from ilba.tables.words import MaskCode
+from support.commands import run_alone
 from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
 from support.places import FORMATS, VERSIONS
@@ -58,6 +59,12 @@ QUIET = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+
+
+@pytest.fixture(autouse=True)
+def _own_log(monkeypatch):
+    """A command turns off the log of the Java that it starts; other tests read logs."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +226,66 @@ def kinds() -> pl.DataFrame:
             "small": pl.Series([3, -1, 7, 10] * (n // 4), dtype=pl.Int16),
         }
     )
+
+
+def times(spark, folder) -> dict[str, Path]:
+    """The same moments in files of polars and of Spark, without a zone, in UTC and in others."""
+    hours = [datetime.datetime(2026, 10, 31, hour, 0, hour) for hour in (3, 14, 15, 18)]
+    plain = pl.DataFrame({"town": ["a"] * 32, "at": hours * 8})
+    moments = plain.with_columns(pl.col("at").dt.replace_time_zone("UTC"))
+    written = {
+        "plain": plain,
+        "milliseconds": plain.cast({"at": pl.Datetime("ms")}),
+        "utc": moments,
+        "seoul": moments.with_columns(pl.col("at").dt.convert_time_zone("Asia/Seoul")),
+        "new york": moments.with_columns(pl.col("at").dt.convert_time_zone("America/New_York").dt.cast_time_unit("ms")),
+    }
+    for name, frame in written.items():
+        (folder / name).mkdir()
+        frame.write_parquet(folder / name / "p.parquet")
+    for kind in ("INT96", "TIMESTAMP_MICROS"):
+        spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+        spark.read.parquet(str(folder / "utc")).coalesce(1).write.parquet(str(folder / kind))
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    return {name: folder / name for name in (*written, "INT96", "TIMESTAMP_MICROS")}
+
+
+@pytest.mark.parametrize("session_zone", few(["America/New_York", "UTC"]))
+def test_times_have_on_spark_the_labels_and_months_of_the_zone_that_their_files_name(spark, tmp_path, session_zone):
+    month = {"date": ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f"], "take": "month"}
+    spark.conf.set("spark.sql.session.timeZone", session_zone)
+    try:
+        for name, folder in times(spark, tmp_path).items():
+            for recipe in (None, {"at": month}, {"at": {"replace": {"000": "-"}}}):
+                ours, theirs = (
+                    ilba.build(data, ["town"], ["at"], recipe=recipe, secret=SECRET)
+                    for data in (folder, engine.read(spark, str(folder)))
+                )
+                assert ours.frame.equals(theirs.collect().frame), (name, recipe)
+                assert name != "seoul" or not recipe or "take" not in recipe["at"] or len(ours.frame) == 2
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
+def test_a_time_of_an_unknown_zone_is_refused_on_spark_unless_the_session_names_utc(spark, tmp_path):
+    folder = times(spark, tmp_path)["utc"]
+    frame = spark.read.parquet(str(folder))
+    given = {"hkey": ["town"], "secret": SECRET}
+    for recipe, key in ((None, "at"), ({"hour": {"from": "at", "prefix": 13}}, "hour")):
+        with pytest.raises(ilba.InputError, match=r"^'at' is a time whose zone Spark does not tell.*timestamp_ntz"):
+            ilba.build(frame, key=[key], recipe=recipe, **given)
+    assert len(ilba.build(frame, key=[], **given)) == 1  # a column that nobody uses
+    text = ilba.build(frame.withColumn("at", frame["at"].cast("timestamp_ntz")), key=["at"], **given)
+    assert "+" not in "".join(text.collect().frame["at"])
+    for data in (frame, engine.read(spark, str(folder))):
+        with pytest.raises(ilba.InputError, match="where and without name 'at', a time"):
+            ilba.build(data, key=[], recipe=ilba.Recipe({}, without={"at": ["2026-10-31 18:00:00"]}), **given)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        finest = ilba.build(frame, key=["at"], **given)
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+    assert finest.collect().frame.equals(ilba.build(folder, key=["at"], **given).frame)
 
 
 @pytest.mark.parametrize("missing", few(["category", "drop"]))
@@ -885,6 +952,30 @@ def test_a_session_that_was_stopped_is_refused_with_what_to_do(tmp_path):
         SparkMicrodata(SimpleNamespace(sparkSession=stopped, columns=["town"]))
 
 
+@pytest.mark.parametrize("level", [(), ("--conf", "spark.log.level=INFO")])
+def test_a_command_on_spark_prints_only_its_own_lines_unless_a_level_is_asked_for(java, tmp_path, level):
+    pl.DataFrame({"town": ["a"] * 9}).write_parquet(tmp_path / "1.parquet")
+    whole = (tmp_path / "1.parquet").read_bytes()
+    (tmp_path / "2.parquet").write_bytes(whole[:4] + bytes(255 - one for one in whole[4:40]) + whole[40:])
+    typed = ("--hkey", "town", "--key", "", "--engine", "spark", "--master", "local[1]", *level)
+    told = run_alone("build", ".", *typed, "--out", "store", cwd=tmp_path, code=2).stderr
+    lines = [line for line in told.splitlines() if not line.startswith(("WARNING: Using incubator", "note: "))]
+    assert any(line.startswith("error: Spark could not read '/") for line in lines)
+    assert (" INFO SparkContext: " in told) if level else (len(lines) == 1), told
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_log_that_somebody_configured_stays(monkeypatch, tmp_path, own):
+    if own:
+        (tmp_path / "log4j2.properties").write_text("")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Da=b")
+    assert (sessions.without_log() == {}) == own
+    assert ("log4j2.properties" in os.environ["SPARK_SUBMIT_OPTS"]) != own
+    assert os.environ["SPARK_SUBMIT_OPTS"].startswith("-Da=b")
+    assert sessions.without_log() == {}  # it stays as it is
+
+
 def test_an_error_of_java_is_told_by_its_cause():
     told = (
         "An error occurred while calling None.x.SparkSession.\n: java.lang.IllegalStateException: It was stopped.\n\tat"
@@ -1029,6 +1120,22 @@ def test_a_parquet_file_of_no_bytes_is_refused_on_spark_and_so_is_a_damaged_one(
         ilba.build(frame, ["region", "town"], [], secret=SECRET)
 
 
+@pytest.mark.parametrize("place", ["lake", "lake/1.parquet", "lake/*.parquet"])
+def test_columns_of_nanoseconds_are_named_on_spark(spark, tmp_path, place):
+    (tmp_path / "lake").mkdir()
+    times = pl.Series("loaded at", [datetime.datetime(2026, 1, 1)] * 9).dt.cast_time_unit("ns")
+    pl.DataFrame({"town": ["a"] * 9, "loaded at": times}).write_parquet(tmp_path / "lake" / "1.parquet")
+    with pytest.raises(ilba.InputError, match=r"nanoseconds are in 'loaded at'\. Write the file without them, or"):
+        engine.read(spark, str(tmp_path / place))
+
+
+def test_a_column_without_values_in_a_part_is_named_on_spark(spark, tmp_path):
+    for number, job in enumerate((["x"] * 9, [None] * 9)):
+        pl.DataFrame({"town": ["a"] * 9, "job": job}).write_parquet(tmp_path / f"{number}.parquet")
+    with pytest.raises(ilba.InputError, match=r"/1\.parquet': the column 'job' has another type there, or no value"):
+        ilba.build(engine.read(spark, str(tmp_path)), ["town"], ["job"], secret=SECRET)
+
+
 @pytest.mark.parametrize("lacking", [0, 1])
 @pytest.mark.parametrize("kind", ["parquet", "orc", "csv"])
 def test_parts_with_different_columns_are_refused_on_spark(spark, tmp_path, kind, lacking):
@@ -1065,6 +1172,19 @@ def test_csv_parts_with_columns_in_another_order_are_refused_on_spark_and_namele
         town, job = frame.columns[:2]  # `a` of one part is `A` of the other, and either may come first
         finest = ilba.build(frame, [town], [job], secret=SECRET)
         assert finest.collect().frame.select(town, job, "N").rows() == [("1", "2", 2)]
+
+
+@pytest.mark.parametrize("line", ["1,2", "1", "1,2,3,4"])
+def test_csv_lines_with_too_few_or_too_many_fields_are_refused_on_spark_too(spark, tmp_path, line):
+    (tmp_path / "p.csv").write_text(f"town,sex,job\n\n1,2,3\n{line}\n1,2,\n")
+    with pytest.raises(
+        ilba.InputError, match=r"^Spark could not read '/.*/p\.csv': a line has too few or too many"
+    ) as told:
+        ilba.build(engine.read(spark, tmp_path / "p.csv"), ["town"], ["sex"], secret=SECRET)
+    assert line not in str(told.value).removeprefix("Spark could not read ").replace(str(tmp_path), "")
+    (tmp_path / "p.csv").write_text('town,sex,job\n\n1,2,3\n1,"2",\n1,2,"x\ny"\n')
+    finest = ilba.build(engine.read(spark, tmp_path / "p.csv"), ["town"], ["sex"], secret=SECRET)
+    assert finest.collect().frame.select("town", "sex", "N").rows() == [("1", "2", 3)]
 
 
 def test_spark_and_memory_leave_out_the_same_unfinished_writes(spark, tmp_path):
@@ -1127,3 +1247,34 @@ def test_masks_come_through_the_driver_where_the_workers_have_other_disks(spark,
     second = finest.release(tmp_path / "b", tables=["town.sex", "region"])
     assert first.table("town.sex").equals(second.table("town.sex"))
     assert ilba.Ledger(tmp_path / "agency.ledger").verify()
+
+
+def test_a_folder_of_orc_files_as_spark_writes_it_is_read(spark, tmp_path):
+    folder = str(tmp_path / "lake")
+    people = spark.createDataFrame([("a", "f"), ("a", "m"), ("b", "f")], ["town", "sex"])
+    people.repartition(2).write.orc(folder)
+    finest = ilba.build(engine.read(spark, folder), ["town"], ["sex"], secret=ilba.Secret(bytes(32)))
+    assert len(finest) == 3
+
+
+@pytest.mark.slow
+def test_a_driver_without_memory_ends_in_one_sentence(spark, tmp_path):
+    code = """
+import contextlib, sys
+import ilba
+from ilba.spark import session
+spark = session("local[1]", conf={"spark.driver.memory": "600m"})
+people = spark.createDataFrame([("a", "f")], ["town", "sex"])
+with contextlib.suppress(Exception):
+    kept = []
+    while True:
+        kept.append(spark.sparkContext._gateway.new_array(spark._jvm.byte, 10**8))
+try:
+    ilba.build(people, ["town"], ["sex"], secret=ilba.Secret(bytes(32)))
+except ilba.IlbaError as problem:
+    sys.exit(str(problem))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    # PySpark's own threads may still write after it.
+    assert "\nthe Java of Spark's driver has ended, perhaps for want of memory." in ended.stderr
+    assert ended.returncode == 1

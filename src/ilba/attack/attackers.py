@@ -18,6 +18,7 @@ from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, at, open_cells
 from ilba.attack.kernels import CELL, END, HIGH, LOW, close_area
 from ilba.attack.lattice import Node, node_of, table_of
+from ilba.attack.masksums import MaskSums
 from ilba.attack.published import PublishedTables, packed_cells
 from ilba.data.microdata import Microdata, labelled
 from ilba.design.design import COUNT
@@ -29,6 +30,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
+_ROUNDS = 2
+"""how often counts that a register proves narrow the masks, and these the counts"""
 _POOLED = 20  # counts pooled from all tables when the error size of one table is estimated
 
 KNOWS = {
@@ -41,12 +44,12 @@ KNOWS = {
 }
 """what each attacker knows, as a sentence"""
 RELIES = (
-    "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is "
-    "given, it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication "
-    "the usual bound holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one "
-    "keeps masks, so errors may be larger, and nobody outside knows which bound holds: the share is more than an "
-    "insider can be sure of. It depends much on the bound and on the secret. An insider who lacks one cell or one "
-    "person also counts the masks of the cells of each count, if they are as many as the public rule says."
+    "On controlled sums an insider relies on the given bound, or on the largest loss if that bound was not held. If "
+    "none is given, the insider relies on the usual bound if it holds, else on 3K-2 if that holds, else on none. In a "
+    "first publication the usual bound holds with 19 of 20 secrets, and the secret chooses no bound above 3K-2. A "
+    "later publication keeps masks, so errors may be larger. Nobody outside knows which bound holds then, so the "
+    "measured share is more than an insider can be sure of. The share depends much on the bound and on the secret. An "
+    "insider who lacks one cell or one person also uses the numbers of masks, if they follow the public rule."
 )
 """on what an insider relies, as sentences"""
 NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
@@ -200,7 +203,7 @@ def proven_small(low: IntArray, high: IntArray, K: int) -> BoolArray:
 
 
 class Known(NamedTuple):
-    """What an attacker has proven: low and high of the finest cells that may be occupied."""
+    """What an attacker has proven: low and high of the cells that the tables tell apart and that may be occupied."""
 
     view: PublishedTables
     attack: Attack
@@ -213,7 +216,10 @@ class Known(NamedTuple):
         """Run the attack with the attacker's own knowledge."""
         view = AttackerView(published, brought or Brought())
         attack = Attack(view).run(progress)
-        return cls(view, attack, *open_cells(attack))
+        for _ in range(_ROUNDS if view.by_masks and view.brought.exact else 0):
+            view.masks = MaskSums(view, attack)
+            attack = Attack(view).run(progress)
+        return cls(view, attack, *open_cells(attack, table=published.lattice.base))
 
     @property
     def proven(self) -> BoolArray:

@@ -30,7 +30,7 @@ from ilba.attack.published import POLICIES, PublishedRows, PublishedTables
 from ilba.attack.together import audit_together
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
-from ilba.design.design import MASKED, Level, Names, Selection
+from ilba.design.design import MASKED, Level, Names, Selection, columns_named
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import IlbaError, InputError, suggesting
 from ilba.methods.controlled.search import Chosen
@@ -162,9 +162,9 @@ def audit(
         With a list: for a column, the coarser label of each finer one, as a mapping or a csv file with two columns. If
         the coarser column has another name, `rename` says which column it was made from.
     solver_seconds : float, default 0
-        With one release and its store: how long to ask an exact solver about cells that propagation leaves open, in
-        seconds of processor time. It needs the extra `solver`. It proves much more when the finest table is not
-        released.
+        With one release by iLBA and its store: how long to ask an exact solver about cells that propagation leaves
+        open, in seconds of processor time. It needs the extra `solver`. It proves much more when the finest table is
+        not released.
     changed : int, optional
         With a list: audit releases of different waves together, assuming that no count of any table changed by more
         than this between them, for example because at most this many people came, left or moved.
@@ -304,6 +304,7 @@ def _by_areas(
             raise InputError("a release has no ranges of areas: name them with the finest table or its path.")
         if method is not None or chosen != ("all", None, None, None):
             raise InputError("a release is audited as it is: leave out method and the choice of tables.")
+        _refuse_sums(finest)
         return audit_of_sums(finest, progress)
     if not isinstance(finest, (AnyFinestTable, str, os.PathLike)):
         raise InputError(
@@ -383,13 +384,18 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def released(release: Release, store: AnyFinestTable | None, method: Method | str | None = None) -> PublishedTables:
-    """The published tables of a release. Given a store, check that the release was made from it."""
+def _refuse_sums(release: Release) -> None:
+    """Refuse a release of sums of another release, which is decided with that one alone."""
     if release.manifest.get("sums", False):
         raise InputError(
             f"the release {str(release.path)!r} holds sums of the published counts of a finer table, and tells "
             f"nothing more than those. Audit the finer release, or both together: ilba audit FINER {release.path}"
         )
+
+
+def released(release: Release, store: AnyFinestTable | None, method: Method | str | None = None) -> PublishedTables:
+    """The published tables of a release. Given a store, check that the release was made from it."""
+    _refuse_sums(release)
     frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
     if store is None:
         told = release.manifest["method"]
@@ -402,11 +408,12 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | st
     if store.by is not None and store.by.timed:  # made again, it may leave other blanks
         return MethodTables.from_release(store.by, store.codes, frames).with_truth(store)
     published = tables_by(store.by or store.method, store, wanted_tables(store.design, list(release.tables)))
+    named = {columns_named(name): frames[name] for name in release.tables}  # the store may have another order of keys
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
         labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
         ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
-        theirs = frames[selection.name]
+        theirs = named[columns_named(selection.name)].select(ours.columns)
         if isinstance(published, MethodTables):
             shown = published.shown[node]
             if published.method.fills and labels:  # empty cells have no rows here

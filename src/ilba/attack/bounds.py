@@ -72,6 +72,8 @@ class Block:
         self.events: list[Event] | None = None
         self.start: list[Bounds] = []
         """with events: the bounds before the attack"""
+        self.gap = 1
+        """every number is 0 or at least this"""
         self._step = 0
         self._steps: dict[Edge, list[Step]] = {}
 
@@ -358,7 +360,7 @@ class Attack:
         def steps(edge: Edge) -> list[Step]:
             return lattice.steps(edge, self.rows)
 
-        closing = Closing(lattice, self._edges, steps, published.K, published.counted)
+        closing = Closing(lattice, self._edges, steps, published.K, published.counted, published.gap)
         for level in sorted(self.rows):
             first, last = self.rows[level]
             rows = closing.add(level, [node for node in nodes if node[0] == level], last - first)
@@ -421,6 +423,7 @@ class Attack:
     def _block(self, rows: dict[int, tuple[int, int]], nodes: Sequence[Node], edges: Sequence[Edge]) -> Block:
         """A block with the bounds of each of its tables by itself."""
         block = Block(self.lattice, dict(rows), nodes, edges)
+        block.gap = self.published.gap
         block.kinds = [Bounds(), Bounds()] if self.published.counted else [Bounds()]
         for level in sorted({node[0] for node in nodes}):
             for node, known in self.published.knowledge(level, *rows[level]).items():

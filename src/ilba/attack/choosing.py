@@ -95,8 +95,9 @@ def what_if(
         belief is right; `neighbour` and `insider`, the share of small cells that are proven; the same for a register,
         by its name; `groups`, the number of groups that are shown with one value. Shares run from 0 to 1, and are
         missing where an attacker cannot be measured. `insider_bound` is the bound on errors on which an insider relies:
-        the larger it is, the less is proven.
-        Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows. Confidential.
+        the larger it is, the less is proven. `provable_counts` is the share of the small counts of all tables that
+        everybody can prove. Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows.
+        Confidential.
 
     Raises
     ------
@@ -134,19 +135,22 @@ def what_if(
         }
         if bound is not None and loss.max > bound:
             notice(f"K = {K}: bound {bound} not held, {loss.max} reached; attackers rely on {loss.max} (confidential).")
+        of_counts = 0.0
         is_bounded = not isinstance(published, MethodTables) or published.method.bounded
         if is_bounded:
             proof = audit(published, explanations=0, brief=True, progress=part)
+            of_counts = proof.share_of_counts
             row |= {"small": proof.cells_small, "provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
         else:
             row |= {"provable": 0.0, "exact": 0.0, "safe": False}
         if named and is_bounded:
-            found = risk(published, named, bound=bound, store=made, cells=cells, progress=part)
-            row |= _figures(found, named)
-        rows.append(row)
+            learnt = risk(published, named, bound=bound, store=made, cells=cells, progress=part)
+            row |= _figures(learnt, named)
+        rows.append(row | {"provable_counts": of_counts})
         tell(ProgressStep("comparing", done, len(steps)))
     whole = [name for name in ("bound", "small", "insider_bound") if any(name in row for row in rows)]
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(whole, pl.Int64), infer_schema_length=None)
+    found = pl.DataFrame(rows, schema_overrides=dict.fromkeys(whole, pl.Int64), infer_schema_length=None)
+    return found.select(pl.exclude("provable_counts"), "provable_counts")
 
 
 def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:

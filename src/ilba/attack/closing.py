@@ -26,6 +26,7 @@ from ilba.attack.kernels import (
     MOST,
     add_part,
     close_area,
+    leap,
     rule,
     settle_whole,
     tell_part,
@@ -245,9 +246,15 @@ class Closing:
     """The attack on rows of areas, to its fixpoint."""
 
     def __init__(
-        self, lattice: Lattice, edges: Sequence[Edge], steps: Callable[[Edge], list[Step]], K: int, counted: bool
+        self,
+        lattice: Lattice,
+        edges: Sequence[Edge],
+        steps: Callable[[Edge], list[Step]],
+        K: int,
+        counted: bool,
+        gap: int = 1,
     ) -> None:
-        self.lattice, self.K, self.counted = lattice, K, counted
+        self.lattice, self.K, self.counted, self.gap = lattice, K, counted, gap
         self.levels: dict[int, Rows] = {}
         self.links: list[_Link] = []
         self._edges, self._steps = edges, steps
@@ -299,6 +306,8 @@ class Closing:
             order = sorted(self.levels)
             if order:
                 self._converge(order, len(order) - 1)
+            while self._leap():
+                self._converge(order, len(order) - 1)
 
     def _converge(self, order: list[int], last: int) -> None:
         """Close the levels up to `last`, coarse levels first, because their bounds save work on finer ones."""
@@ -318,6 +327,18 @@ class Closing:
                 return
             for link in links:
                 self._settle(link, down=False)
+
+    def _leap(self) -> bool:
+        """Narrow numbers that are 0 or at least `gap`; return whether any moved."""
+        if self.gap == 1:
+            return False
+        self._clock += 1
+        before = self._clock
+        for rows in self.levels.values():
+            for a in range(rows.areas):
+                if leap(rows.row[a], rows.lists[a], rows.families.at, self.gap, rows.moved[a], rows.mark):
+                    rows.stamp[a] = self._clock
+        return any((rows.stamp == before).any() for rows in self.levels.values())
 
     def _close(self, level: int, finest: bool) -> None:
         """Close the areas of a level in which something moved."""
@@ -415,7 +436,7 @@ def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
     counted = len(kinds) == 2
     tables = list(kinds[0].low)
     edges = [edge for edge in block.edges if edge.parent in kinds[0].low]
-    closing = Closing(lattice, edges, block.steps, K, counted)
+    closing = Closing(lattice, edges, block.steps, K, counted, block.gap)
     for level in sorted({node[0] for node in tables}):
         nodes = [node for node in tables if node[0] == level]
         rows = closing.add(level, nodes, kinds[0].low[nodes[0]].shape[-1])

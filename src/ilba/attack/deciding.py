@@ -28,6 +28,7 @@ from ilba.attack.lattice import Node
 from ilba.attack.published import PublishedTables
 from ilba.attack.solver import BlockSums, Target, clock, leaving
 from ilba.attack.unmasked import Open, open_parts, stated, true_counts
+from ilba.errors import notice
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -93,6 +94,8 @@ def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
             ask(published, decided, end - clock())
     else:
         decided.otherwise = NOT_KNOWN
+        if seconds:
+            notice("solver_seconds (--solver-seconds) has no effect here: the solver works for iLBA only.")
     return decided
 
 

@@ -36,8 +36,8 @@ WIDEST = 801
 WORK = 1_500_000
 """the most counts over all cells; for a larger design a sample of areas is used"""
 _FITTED = (
-    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so none "
-    "of them tells chances by itself, and there is no formula for all of them together."
+    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so no "
+    "single one gives probabilities, and there is no formula for all of them together."
 )
 _SPREAD = (
     "What outsider, neighbour and insider believe is not measured: the noise spreads so far that too many counts may "

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from ilba.attack.bounds import Attack
 from ilba.attack.lattice import Array, Lattice, Node, table_of
 from ilba.attack.published import CellBounds, PublishedRows, PublishedTables, Touched
 from ilba.methods import masking
+
+if TYPE_CHECKING:
+    from ilba.attack.masksums import MaskSums
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -51,10 +55,18 @@ class AttackerView(PublishedTables):
     def __init__(self, published: PublishedTables, brought: Brought) -> None:
         self.__dict__.update(published.__dict__)
         self.__dict__.pop("_largest", None)
+        self.__dict__.pop("masks", None)
+        self._published = published
         self.brought = brought
         self._read_by = type(published)  # tables of other methods are read differently
         lattice = published.lattice
         self.lattice = Lattice(published.codes, [*lattice.nodes, *brought.exact])
+
+    @cached_property
+    def masks(self) -> MaskSums:
+        """The same as of the release, unless tables from elsewhere tell more cells apart."""
+        same = self.lattice.nodes == self._published.lattice.nodes
+        return self._published.masks if same else super().masks
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
         """Bound each table of a level by itself and by what is known from elsewhere."""
@@ -330,7 +342,9 @@ class _Collector:
         return low, high
 
 
-def open_cells(attack: Attack, areas: Sequence[int] | None = None) -> tuple[IntArray, IntArray, IntArray]:
+def open_cells(
+    attack: Attack, areas: Sequence[int] | None = None, table: Node | None = None
+) -> tuple[IntArray, IntArray, IntArray]:
     """The small finest cells that may be occupied after an attack: as sorted integers, with low and high.
 
     Parameters
@@ -339,13 +353,15 @@ def open_cells(attack: Attack, areas: Sequence[int] | None = None) -> tuple[IntA
         An attack that has run.
     areas : sequence of int, optional
         Only the cells of these finest areas. By default, of all areas.
+    table : tuple of int, optional
+        The cells of this table. By default, of the finest one of the attack.
 
     Returns
     -------
     tuple of three arrays
         Cells, lows and highs.
     """
-    base = attack.lattice.base
+    base = table or attack.lattice.base
     width = attack.lattice.width(base)
     found: list[tuple[IntArray, Array, Array]] = [(np.zeros(0, np.int64),) * 3]
     runs = attack.areas(base[0]) if areas is None else [(area, area + 1) for area in areas]

@@ -42,6 +42,14 @@ class Statement(NamedTuple):
     """the part of the value that is known to lie in cells above K"""
 
 
+class Implied(NamedTuple):
+    """What the tables of one release say together about cells that it does not show."""
+
+    release: int
+    low: Array
+    high: Array
+
+
 @dataclass
 class Inner:
     """The own attack of a release whose number of occupied cells matters."""
@@ -57,14 +65,19 @@ class JointAttack:
     def __init__(self, placed: Sequence[Placed], *, record: bool = True) -> None:
         self.placed = list(placed)
         shown = [node for one in placed for node in one.nodes.values()]
-        self.lattice = lattice = JointLattice(placed[0].dimensions, shown)
-        total = sum(lattice.cells(node) for node in lattice.nodes)
+        unshown = [node for one in placed for node in one.unshown.values()]
+        for nodes in ([*shown, *unshown], shown):  # more is proven with cells that are not published, if they fit
+            self.lattice = lattice = JointLattice(placed[0].dimensions, nodes)
+            total = sum(lattice.cells(node) for node in lattice.nodes)
+            if total <= MOST_CELLS:
+                break
         if total > MOST_CELLS:
             raise InputError(
                 f"the releases distinguish {total:,} cells, more than a joint audit can follow ({MOST_CELLS:,}). Audit "
                 f"releases with fewer keys together."
             )
         self.said: dict[Node, list[Statement]] = defaultdict(list)
+        self.implied: dict[Node, list[Implied]] = defaultdict(list)
         self.inner: list[Inner] = []
         self.heard: set[int] = set()
         """how far counts may have changed since each other wave whose bounds were applied"""
@@ -79,6 +92,8 @@ class JointAttack:
             )
         for node, said in self.said.items():
             self.said[node] = [one for one in said if one.release not in self.repeats]
+        for node, implied in self.implied.items():
+            self.implied[node] = [one for one in implied if one.release not in self.repeats]
         self.block = Block(lattice, {}, lattice.nodes, lattice.edges)
         self.block.kinds = [self._start()]
         if record and total <= LARGEST:
@@ -92,6 +107,9 @@ class JointAttack:
         for level in published.lattice.levels:
             areas = published.codes.lists[0].size(level)
             for node, known in published.knowledge(level, 0, areas).items():
+                if one.unshown.get(node) in self.lattice.nodes:
+                    ends = (one.to_common(node, side, self.lattice) for side in (known.low, known.high))
+                    self.implied[one.unshown[node]].append(Implied(number, *ends))
                 if node not in one.nodes:
                     continue
                 rows = published.tables[node]
@@ -157,16 +175,16 @@ class JointAttack:
         for node in self.lattice.nodes:
             shape = self.lattice.full_shape(node)
             low, high = np.zeros(shape, np.int64), np.full(shape, largest, np.int64)
-            for said in self.said.get(node, ()):
+            for said in (*self.said.get(node, ()), *self.implied.get(node, ())):
                 low, high = np.maximum(low, said.low), np.minimum(high, said.high)
             bounds.low[node], bounds.high[node] = low, high
         return bounds
 
     def check(self, truth: Array) -> None:
         """Raise an error if the counts of a store are not those of the releases."""
-        for node, every in self.said.items():
+        for node in self.lattice.nodes:
             true = self.summed(truth, node)
-            for said in every:
+            for said in (*self.said.get(node, ()), *self.implied.get(node, ())):
                 if (true < said.low).any() or (true > said.high).any():
                     raise InputError(
                         f"the counts of the store are not those of {self.placed[said.release].source.name}: it counts "
@@ -260,6 +278,11 @@ class JointAttack:
         return nested and self.lattice.base in finest
 
     @property
+    def is_one_of_sums(self) -> bool:
+        """Whether this is one release of sums: its masked finest table, shown or not, is a possible truth."""
+        return len(self.placed) == 1 and self.placed[0].published.policy.scheme == "sums"
+
+    @property
     def world(self) -> Array | None:
         """A masked finest table that, taken as the truth, leads to every release; None if there is none."""
         K = max(one.published.K for one in self.placed)
@@ -326,6 +349,11 @@ class JointProof(Proof):
                 return f"{one.source.name}: {name}: {value} published{EXACT}"
             part = f", {large} of it in cells above K={one.published.K};" if 0 < large < value else ""
             return f"{one.source.name}: {name}: {value} published{part} means {low}..{high}."
+        for implied in self.joint.implied.get(node, ()):
+            low, high = (int(side.reshape(-1)[place]) for side in (implied.low, implied.high))
+            if (high if bound.is_high else low) == wanted:
+                source = self.joint.placed[implied.release].source.name
+                return f"{source}: {name} is not published; the masks of its other tables mean {low}..{high}."
         return f"{name} is not published."
 
     def _rests_on(self, bound: Bound, event: Event) -> Iterator[Bound]:

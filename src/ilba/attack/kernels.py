@@ -366,6 +366,28 @@ def tell_part(
 
 
 @compiled
+def leap(row: Any, kept: Any, tables: Any, gap: int, moved: Any, mark: int) -> bool:
+    """Narrow the bounds of an area's numbers, each of which is 0 or at least `gap`; return whether any moved.
+
+    tables: where each table begins. moved: which tables moved.
+    """
+    changed = False
+    for t in range(len(tables) - 1):
+        for c in range(tables[t], tables[t + 1]):
+            if row[c] > 0 and row[c] < gap and row[c] != mark:
+                row[c] = 0
+                moved[t] = 1
+                changed = True
+    for r in range(len(kept)):
+        low = gap if kept[r, 1] > 0 and kept[r, 1] < gap else 0
+        high = 0 if kept[r, 2] < gap else kept[r, 2]
+        if _met(kept, r, 1, low, high):
+            moved[np.searchsorted(tables, kept[r, 0], side="right") - 1] = 1
+            changed = True
+    return changed
+
+
+@compiled
 def rule(kept: Any, K: int) -> None:
     """Propagate bounds between sums and numbers of occupied cells, for all listed cells."""
     for r in range(len(kept)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from ilba.methods.method import FAR
 from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
+
+if TYPE_CHECKING:
+    from ilba.attack.masksums import MaskSums
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -156,6 +159,8 @@ class PublishedTables:
 
     reads_small_parts: ClassVar[bool] = True
     """whether the finest table, if it is released, shows which part of a count is in small cells"""
+    gap: int = 1
+    """every number that is bounded is 0 or at least this"""
 
     def __init__(
         self,
@@ -585,18 +590,16 @@ class PublishedTables:
     def _total(self, node: Node, first: int, last: int) -> CellBounds:
         """The bounds on whole counts where the finest table is not released, from the largest possible errors."""
         K, policy = self.K, self.policy
+        if policy.scheme == "sums":
+            low, high = self.masks.counts(node, first, last)
+            return CellBounds(low, np.minimum(high, self._largest), None, None, None, None, 0)
         if node not in self.tables:  # the common refinement, or a common margin: other tables bound it
             shape = (*self.lattice.shape(node), last - first)
             return CellBounds(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
         _, area, cell = self.place(node, self.tables[node], first, last)
         value = self.dense(node, first, last, self.tables[node].value)
         n, unlisted = self._finest_cells(node, first, last), bool(self.codes.unlisted)
-        if policy.scheme == "sums":
-            # A masked finest cell above 0 is at least K; its count may be 1, or moved. A cell masked to 0 may be K-1.
-            move = self.move
-            low = value - (K - 1 + move) * (value // K)
-            high = np.full_like(value, FAR) if unlisted else value + max(K - 1, move) * n
-        elif policy.scheme == "sca":
+        if policy.scheme == "sca":
             low, high = value - (K - 1), np.where(value == K, K, value + (K - 1))
         else:
             low, high = whole_range(value, n, K, self.cells, unlisted)
@@ -624,6 +627,23 @@ class PublishedTables:
     @cached_property
     def _finest(self) -> Lattice:
         return Lattice(self.codes, [self.finest])
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether what propagation proves about finest cells is a lower bound: no table shows these cells."""
+        return self.bounded and self.lattice.base not in self.tables
+
+    @property
+    def by_masks(self) -> bool:
+        """Whether counts are bounded by what all tables say about masks: sums of masks without the finest table."""
+        return self.policy.scheme == "sums" and not self.split
+
+    @cached_property
+    def masks(self) -> MaskSums:
+        """What all tables together say about the sums of masks of every cell, where sums of masks are released."""
+        from ilba.attack.masksums import MaskSums  # it attacks tables
+
+        return MaskSums(self)
 
     @cached_property
     def _largest(self) -> int:

@@ -299,6 +299,11 @@ class Placed:
         self.published = PublishedTables.from_frames(self.codes, source.frames, source.method, source.move)
         self.nodes = {node: self._common(node) for node in self.published.tables}
         """the node of each table in the joint lattice"""
+        lattice = self.published.lattice
+        self.unshown: dict[Node, Node] = {}
+        """the same of the finest cells, if they are not published but bounded by sums of masks"""
+        if self.published.by_masks and self.published.may_miss and not lattice.baseless:
+            self.unshown[lattice.base] = self._common(lattice.base)
 
     def _complete(self) -> None:
         """Raise an error if a release declares complete code lists (grid reading) and others have more codes."""
@@ -331,7 +336,7 @@ class Placed:
 
     def to_common(self, node: Node, values: Array, lattice: JointLattice) -> Array:
         """The values of a table's cells, in the order of the joint lattice."""
-        place, index = self.nodes[node], []
+        place, index = (self.nodes | self.unshown)[node], []
         for d in (*range(1, len(self.homes)), 0):
             home, listed = self.homes[d], self.codes.lists[d]
             first = self.dimensions[home].partitions[place[home]].first

@@ -10,7 +10,7 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import table_of
 from ilba.attack.published import POLICIES
 from ilba.attack.refinement import Joined, Placed, Words, refine, truth_of
+from ilba.design.population import Population
 from ilba.errors import InputError, listing
 from ilba.progress import Progress, within
 from ilba.release import Release
@@ -54,7 +55,7 @@ def audit_together(
     if not given:
         raise InputError("audit() was given no release. Give at least one.")
     if changed is not None and (unchanged or changed < 0):
-        raise InputError("changed is the largest change of a count, 0 or more; leave out unchanged with it.")
+        raise InputError("changed is the largest change of a count, 0 or more; it cannot be given with unchanged.")
     words = Words.of(rename, regroup)
     tables = [open_store(path) if isinstance(path, str | os.PathLike) else path for path in stores]
     for table in tables:
@@ -75,6 +76,10 @@ def audit_together(
         else:
             raise InputError(f"audit() takes a list of releases or finest tables, not a {type(one).__name__}.")
     _one_population(releases)
+    noun = "waves"
+    if changed is not None and len(releases) > 1 and len({one.population.wave for one in releases}) == 1:
+        releases, lists = _apart(releases, lists)
+        noun = "releases"
     waves = list(dict.fromkeys(one.population.wave for one in releases))
     groups = [releases] if unchanged else [[one for one in releases if one.population.wave == w] for w in waves]
     fitting = [
@@ -98,11 +103,25 @@ def audit_together(
         assumed = (
             [f"no count changed between the waves {named}"]
             if unchanged
-            else [f"no count of any table changed by more than {changed} between any two of the waves {named}"]
+            else [f"no count of any table changed by more than {changed} between any two of the {noun} {named}"]
             if changed is not None
             else [f"nothing: any count may have changed between the waves {named}, so each wave is audited by itself"]
         )
     return JointReport.of(reports, tuple(assumed), time.perf_counter() - start)
+
+
+def _apart(releases: Sequence[Joined], stores: Sequence[Joined]) -> tuple[list[Joined], list[Joined]]:
+    """Releases of one wave as waves of their own, such as a wave and its correction; each store is of one of them."""
+    if len(stores) not in (0, len(releases)):
+        raise InputError(
+            "these releases are of one wave, and changed= (--changed) says that their counts differ: give one store "
+            "for each of them, in the same order, or none."
+        )
+    of = [Population(one.population.name or "p", one.name) for one in releases]
+    renamed = [
+        [replace(one, population=own) for one, own in zip(group, of, strict=False)] for group in (releases, stores)
+    ]
+    return renamed[0], renamed[1]
 
 
 def _require_policy(one: Release | FinestTable, name: str) -> None:
@@ -171,7 +190,8 @@ def _audit(
     """Audit releases of the same counts."""
     wave = _Wave.of(releases, stores, refine(releases, [source for _, source in stores], words), words, explanations)
     wave.attack.run(progress)
-    return _told(wave, explanations, wave.attack.world is not None, wave.attack.exact)
+    certificate = wave.attack.is_one_of_sums or wave.attack.world is not None
+    return _told(wave, explanations, certificate, wave.attack.exact)
 
 
 def _audit_waves(

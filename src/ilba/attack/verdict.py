@@ -25,8 +25,8 @@ from ilba.errors import some
 _LONG = 20  # lines: a longer proof is not printed with the report
 
 UNSEEN = (
-    "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted "
-    "are the counts of the tables, tied to each other by their common margins."
+    "No single finest cell was looked at: all variables together have more cells than can be listed. Instead, the "
+    "counts of the tables were examined, linked by their common margins."
 )
 MOST_DRAWN = 40  # the most tables with a bar, and of coarser counts that are listed, on the page
 _MOST_LISTED = 1000  # the most coarser counts that JSON lists

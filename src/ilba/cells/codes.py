@@ -164,13 +164,15 @@ class CodeList:
         found = given.join(here, on=self.columns, how="left", nulls_equal=True, maintain_order="left")["\0"]
         return found.cast(pl.Int64).fill_null(-1).to_numpy()
 
-    def recurring(self) -> dict[str, int]:
-        """Columns in which codes have different parents, with the number of such codes."""
+    def recurring(self) -> dict[str, list[str]]:
+        """Columns in which codes have different parents, with these codes."""
         found = {}
         for level in range(2, self.depth + 1):
             codes = self.labels[self.columns[level - 1]].gather(self.starts[level])
             if codes.n_unique() < len(codes):
-                found[codes.name] = int((codes.value_counts()["count"] > 1).sum())
+                found[codes.name] = (
+                    codes.filter(codes.is_duplicated()).cast(pl.String).drop_nulls().unique().sort().to_list()
+                )
         return found
 
 

@@ -115,7 +115,7 @@ def report_command(
     "--solver-seconds",
     type=float,
     default=0.0,
-    help="Processor seconds for an exact solver on undecided cells; useful if the finest table is not published.",
+    help="For iLBA: processor seconds for an exact solver on undecided cells, if the finest table is not published.",
 )
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds all tables safe.")
 @json_option
@@ -381,8 +381,8 @@ def choose_k_command(
 ) -> None:
     """Compare what each attacker learns, and the loss, for several K, methods and bounds (confidential).
 
-    Nothing is published. After the first of them it says about how long the others take. Fewer tables
-    (--max-keys 1) take less. `controlled` chooses masks for all tables in any case, as `release` does.
+    Nothing is published. After the first combination it says about how long the others take. Fewer tables
+    (--max-keys 1) take less time. `controlled` chooses masks for all tables in any case, as `release` does.
     """
     from ilba.attack.attackers import Register, read_register
     from ilba.attack.choosing import what_if
@@ -468,7 +468,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @click.option("--unknown", type=int, multiple=True, help="An insider who knows everybody except this many people.")
 @click.option("--bound", type=int, help="The known bound of the loss of controlled sums.")
 @click.option(
-    "--solver-seconds", type=float, default=0.0, help="Processor seconds for an exact solver on undecided cells."
+    "--solver-seconds", type=float, default=0.0, help="For iLBA: processor seconds for a solver on undecided cells."
 )
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
 @click.option("--method", help="A method of `ilba audit` [as published, else ilba].")
@@ -563,12 +563,13 @@ _MEANING = (
     "published in the wrong order or as equal. Over bound: a loss above K plus K/2. Bias: of the finest counts 1 to"
     " K-1, the largest distance between such a count and the mean of its published numbers. Invented: empty cells "
     "published above 0; lost: the share of the other counts published as 0. Provable: the share of finest cells "
-    "with 1..K-1 that everybody can prove from these tables; provable counts: the share of all small counts of the "
-    "tables; exact counts: the share of those that are proven exactly; aggregates: the number of those in coarser "
-    "tables. Guessed: the share of small cells whose true count is the most frequent one for their published "
-    "number. Likely: the share of small cells whose published number alone means a small count in 95 of 100 cells. "
-    "After the name of an attacker, likely: the share of small cells that it rightly believes to be small with more"
-    " than .95, from all tables unless a remark names one; proven: the share of small finest cells that it proves. "
+    "with 1..K-1 that the audit proves from these tables, a lower bound; provable counts: the share of all small "
+    "counts of the tables; exact counts: the share of those that are proven exactly; aggregates: the number of those "
+    "in coarser tables. Guessed: the share of small cells whose true count is the most frequent one for their "
+    "published number. Likely: the share of small cells whose published number alone means a small count in more than "
+    "95 of 100 cells. After the name of an attacker, likely: the share of small cells that it rightly believes to be "
+    "small with more than .95, from all tables unless a remark names one; proven: the share of small finest cells "
+    "that it proves. "
     "{relies}Safe: nothing is proven, and every cell is certified."
 )
 
@@ -600,7 +601,7 @@ _MEANING = (
     "measures",
     type=typed_list,
     metavar="NAME,..",
-    help="Show only these columns, one line per method, such as mean_loss,provable.",
+    help="Show only these columns, one line per method: mean_loss,provable; of attackers 'neighbour: proven'.",
 )
 @click.option("-o", "--out", type=OutputFile(), help="Write the comparison with its chart as HTML (confidential).")
 @page_lang

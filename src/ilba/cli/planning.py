@@ -50,6 +50,7 @@ def init_command(
     paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, encoding: str, as_json: bool
 ) -> None:
     """Inspect files and propose a publication: one commented file to edit and keep."""
+    from ilba.data.letters import shown
     from ilba.publication.file import load
     from ilba.publication.proposing import init, recodes
 
@@ -64,20 +65,23 @@ def init_command(
     chains = "; ".join(" > ".join(columns) for columns in areas)
     click.echo(f"records of {said.source.file} by {chains}; keys {', '.join(said.keys) or 'none'}")
     for column, pairs in becomes.items():
-        click.echo(f"{column}: {listing(f'{old!r} becomes {new!r}' for old, new in pairs.items())}. Is this right?")
+        changes = (f"{shown(old)} becomes {shown(new)}" for old, new in pairs.items())
+        click.echo(f"{column}: {listing(changes)}. Is this right?")
     click.echo(f"{file}: check and correct each proposed entry, then remove it from the list `proposed`")
     click.echo(f"Next: {called()} plan{'' if out == 'publication.toml' else ' ' + shlex.quote(str(file))}")
 
 
+_wave = click.option("--wave", default="", help="The wave, instead of that of the file, such as 2026-11-18.")
 _publication = click.argument("publication", required=False, metavar="[PUBLICATION.TOML]")
 
 
 @example("ilba plan")
 @commands.command("plan", short_help="Dry run: tables, loss, risk; writes nothing")
 @_publication
+@_wave
 @click.option("--full", is_flag=True, help="Compare methods even with many cells, which is slow.")
 @json_option
-def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
+def plan_command(publication: str | None, wave: str, full: bool, as_json: bool) -> None:
     """Dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential).
 
     It counts in this process, also if `publish` counts on Spark. `ilba --strict plan` stops where
@@ -86,7 +90,7 @@ def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
     from ilba.publication.planning import plan
 
     with ProgressBar(as_json) as bar:
-        found = plan(publication, full=full, progress=bar)
+        found = plan(publication, wave=wave, full=full, progress=bar)
     if as_json:
         print_json(found.to_json())
     else:
@@ -100,12 +104,18 @@ def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
 @example("ilba publish")
 @commands.command("publish", short_help="Count, mask, audit, release, export, report")
 @_publication
+@_wave
 @click.option("--accept-conflict", metavar="ID", help="Publish despite this conflict with the ledger, and record it.")
 @click.option("--correction", is_flag=True, help="The records correct the wave that was published; replace it.")
 @engines
 @json_option
 def publish_command(
-    publication: str | None, accept_conflict: str | None, correction: bool, engine: dict[str, Any], as_json: bool
+    publication: str | None,
+    wave: str,
+    accept_conflict: str | None,
+    correction: bool,
+    engine: dict[str, Any],
+    as_json: bool,
 ) -> None:
     """Publish by a publication file. Continues a killed run; does nothing if nothing changed."""
     begun = time.monotonic()
@@ -113,7 +123,14 @@ def publish_command(
 
     with ProgressBar(as_json) as bar:
         spark = partial(session_of, engine) if engine["engine"] == "spark" else None
-        found = publish(publication, spark=spark, accept_conflict=accept_conflict, correction=correction, progress=bar)
+        found = publish(
+            publication,
+            wave=wave,
+            spark=spark,
+            accept_conflict=accept_conflict,
+            correction=correction,
+            progress=bar,
+        )
     if as_json:
         plain = {"release": str(found.release.path), "done": list(found.done), "tables": list(found.release.tables)}
         print_json({"confidential": True, **plain, "decision": [str(page) for page in found.decision]})

@@ -28,7 +28,8 @@ from ilba.cli.words import (
     typed_list,
     typed_pairs,
 )
-from ilba.errors import InputError, MissingExtra, listing, nearest, some
+from ilba.design.design import shown_name
+from ilba.errors import Advice, InputError, MissingExtra, listing, nearest, notice, some
 
 
 @example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
@@ -173,7 +174,7 @@ def release_command(
 @click.argument("release", nargs=-1, required=True, metavar="RELEASE...")
 @click.option(
     "--table",
-    help="The name of the table, such as LA3.gender.age, and LA3.gender.age.time of several releases; it may also "
+    help="The name of the table, such as LA3.gender.age, or LA3.gender.age.time with several releases; it may also "
     "follow the release.",
 )
 @click.option(
@@ -198,15 +199,18 @@ def export_command(
 ) -> None:
     """Write one table of a release in another format; with several waves of one population, as a time series."""
     from ilba.output.export import FORMATS, export
-    from ilba.release.reading import Release
+    from ilba.output.naming import file_names
+    from ilba.output.series import opened as opened_as_one
 
+    *folders, last = release
+    opened = opened_as_one(release if table is not None or not folders else folders)
     if table is None:
-        names = list(Release(release[0]).tables)
-        if len(release) < 2 or release[-1] not in names:
-            near = nearest(release[-1], names) if len(release) > 1 else ""
-            raise InputError(f"name a table with --table.{near} This release has {listing(names, 20)}.")
-        *folders, table = release
-        release = tuple(folders)
+        names = [shown_name(name) for name in opened.tables]
+        near = nearest(last, names) if folders else ""
+        try:
+            table = opened.named(last if folders else "").name
+        except InputError:
+            raise InputError(f"name a table with --table.{near} This release has {listing(names, 20)}.") from None
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:
         fitting = [kind for kind, ending in endings.items() if out and out.lower().endswith(f".{ending}")]
@@ -215,8 +219,12 @@ def export_command(
                 f"the format is unknown. Give --format, or --out with one of: {listing(endings.values())}."
             )
         kind = fitting[-1]  # sdmx.csv before csv
-    target = Path(out or f"{table}.{endings.get(kind, kind)}")
-    files = export(release, table, kind, target, lang, agency=agency, spreadsheet=spreadsheet)
+    name, ending = opened.named(table).name, endings.get(kind, kind)
+    target = Path(out or f"{file_names(opened.tables)[name]}.{ending}")
+    earlier = Path(f"{name}.{ending}")
+    if not out and earlier != target and earlier.exists():
+        notice(f"{str(earlier)!r} has this table under the name that earlier versions gave it. Remove it.", Advice)
+    files = export(opened, name, kind, target, lang, agency=agency, spreadsheet=spreadsheet)
     written = [str(target.with_name(file.name)) for file in files]
     if as_json:
         print_json({"files": written})

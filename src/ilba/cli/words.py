@@ -233,12 +233,13 @@ def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> A
 def session_of(engine: dict[str, Any]) -> Any:
     """Return the Spark session of the options."""
     from ilba.spark import session
+    from ilba.spark.sessions import without_log
 
     pairs = [pair.partition("=") for pair in engine["conf"]]
     for name, equals, _ in pairs:
         if not equals:
             raise InputError(f"--conf {name} has no value. Write --conf spark.executor.memory=8g.")
-    return session(engine["master"], conf={name.strip(): value for name, _, value in pairs})
+    return session(engine["master"], conf={**without_log(), **{name.strip(): value for name, _, value in pairs}})
 
 
 def engines(command: Callable[..., Any]) -> Callable[..., Any]:

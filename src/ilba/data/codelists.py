@@ -15,8 +15,9 @@ from typing import Any
 
 import polars as pl
 
-from ilba.cells.codes import canonical
+from ilba.cells.codes import CodeLists, canonical
 from ilba.data.csvfiles import scan_csv
+from ilba.data.letters import as_listed, form_of
 from ilba.design.design import Design
 from ilba.design.labels import label_text
 from ilba.errors import InputError, listing
@@ -41,8 +42,11 @@ def label_languages(codes: pl.DataFrame) -> list[str]:
 
 def read_labels(labels: Any, design: Design) -> pl.DataFrame:
     """A code list in its columns, with only the variables of a design; empty if there is none."""
-    if labels is None:
-        return no_code_list()
+    return no_code_list() if labels is None else of_design(read_list(labels, design), design)
+
+
+def read_list(labels: Any, design: Design) -> pl.DataFrame:
+    """A code list in its columns, as text, with all variables."""
     frame = _read(Path(labels)) if isinstance(labels, str | os.PathLike) else _given(labels)
     for column in ("variable", "code"):
         if column not in frame.columns:
@@ -56,9 +60,32 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
         if frame.schema[column].is_nested():
             raise InputError(f"the code list has lists or objects in the column {column!r}. It must be text.")
     frame = frame.select(pl.col(columns).cast(pl.String))
+    variables = pl.Series([*design.columns, *(hierarchy.name for hierarchy in design.hierarchies)])
+    labels = (frame[f"label_{lang}"].str.normalize("NFC") for lang in label_languages(frame))
+    return frame.with_columns(as_listed(frame["variable"], variables), *labels)
+
+
+def of_design(frame: pl.DataFrame, design: Design) -> pl.DataFrame:
+    """The rows of a code list that are about the variables of a design."""
     names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
     wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
     return frame.filter(wanted).unique(maintain_order=True)
+
+
+def as_spelled(labels: pl.DataFrame, codes: CodeLists) -> pl.DataFrame:
+    """A code list with the codes of each column in the form of Unicode of the data: masks belong to those labels."""
+    for listed in codes.lists:
+        for column, below in zip(listed.columns, [*listed.columns[1:], ""], strict=True):
+            own = labels.filter(pl.col("variable") == column)["code"]
+            if form := form_of(own, listed.labels[column].cast(pl.String)):
+                labels = labels.with_columns(
+                    pl.when(pl.col("variable") == variable)
+                    .then(pl.col(name).str.normalize(form))
+                    .otherwise(name)
+                    .alias(name)
+                    for variable, name in ((column, "code"), (below, "parent"))
+                )
+    return labels
 
 
 def no_code_list() -> pl.DataFrame:

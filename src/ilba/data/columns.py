@@ -6,6 +6,7 @@ Everything is found from the different values of a column and their numbers of r
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,17 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from ilba.data.letters import Case, blanks_replaced, folded, folded_in, in_case, lower_case, one_blank
+from ilba.data.letters import (
+    Case,
+    blanks_replaced,
+    folded_in,
+    folding,
+    in_case,
+    lower_case,
+    one_blank,
+    one_spelling,
+    shown,
+)
 from ilba.data.missing import SHORT, spells_missing
 from ilba.data.recipe import THOUSANDS, dates_in
 from ilba.errors import listing, some
@@ -27,7 +38,7 @@ TOTALS = frozenset(
         *("suma", "ogółem", "celkem", "yhteensä", "summa", "i alt", "всего", "итого", "합계", "총계", "合計", "総数"),
         *("gesamtergebnis", "total général", "total general", "total geral", "totale generale", "totale complessivo"),
         *("eindtotaal", "suma końcowa", "celkový součet", "totalsumma", "总计", "総計", "총합계"),
-        *("toplam", "genel toplam"),
+        *("toplam", "genel toplam", "tổng", "tổng cộng", "tổng số", "tong cong", "tong so"),
     ]
 )
 """names of a line of totals, folded"""
@@ -79,7 +90,7 @@ class ColumnFacts:
     blanks: int = 0
     """records with blanks around the value"""
     alike: tuple[tuple[str, ...], ...] = ()
-    """values that are nearly the same: blanks, case, leading zeros, abbreviations"""
+    """values that are nearly the same: blanks, case, accents, leading zeros, abbreviations"""
     pad: int = 0
     """the length at which leading zeros make values equal"""
     case: Literal["", Case] = ""
@@ -99,7 +110,7 @@ class ColumnFacts:
     label: str = ""
     """the label of the column in a file of SPSS, Stata or SAS"""
     recode: Mapping[str, str] = field(default_factory=dict)
-    """abbreviations and their words, in one spelling"""
+    """other spellings and abbreviations, and the words for them"""
 
     @property
     def is_hollow(self) -> bool:
@@ -134,7 +145,7 @@ class ColumnFacts:
             said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
             first = sorted(self.alike, key=lambda group: len({text.strip() for text in group}) == 1)
-            groups = ("/".join(map(repr, _differing(group)[:4])) for group in first)
+            groups = ("/".join(map(shown, _differing(group)[:4])) for group in first)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records{among}")
@@ -345,16 +356,31 @@ def _alike(
     widths = {len(text) for text in digits}
     padded = any(text.startswith("0") for text in digits)
     pad = max(widths) if len(digits) == len(texts) and len(widths) > 1 and padded else 0
-    groups: dict[str, set[str]] = defaultdict(set)
+    folded, groups = folding(texts), defaultdict[str, set[str]](set)
     for raw, text in there.select("value", "trimmed").iter_rows():
         groups[folded(text).zfill(pad)].add(raw)
     case = lower_case(there["trimmed"])
-    recode = _abbreviations(in_case(there["trimmed"], case).unique().sort())
-    for word, short in recode.items():
-        groups[folded(short)] |= groups.pop(folded(word), set())
-    differ = any(len({one_blank(text) for text in group}) > 1 for group in groups.values()) and not pad
+    spelled = _spelled(groups.values(), case)
+    words = in_case(there["trimmed"], case).unique().sort()
+    short = _abbreviations(word for word in words if word not in spelled)
+    for word, letters in short.items():
+        groups[folded(letters)] |= groups.pop(folded(word), set())
+    same = (len({unicodedata.normalize("NFC", one_blank(text)) for text in group}) == 1 for group in groups.values())
+    used: Literal["", Case] = "" if pad or all(same) else case
+    spelled = spelled if used else _spelled(groups.values(), "")
+    recode = {text: short.get(word, word) for text, word in spelled.items()} | short
     found = tuple(sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1))
-    return found, len(groups), pad, case if differ else "", recode
+    return found, len(groups), pad, used, recode
+
+
+def _spelled(groups: Iterable[set[str]], case: Literal["", Case]) -> dict[str, str]:
+    """For values that one case leaves apart, because of accents, one spelling."""
+    found: dict[str, str] = {}
+    for group in groups:
+        if len(group) > 1 and not all(map(str.isascii, group)):
+            texts = pl.Series(map(one_blank, group), dtype=pl.String)
+            found |= one_spelling(in_case(texts, case) if case else texts)
+    return found
 
 
 def _first_letters(codes: set[str], words: list[str]) -> dict[str, str]:

@@ -39,6 +39,10 @@ _TURKISH = "ĞİŞğış".encode("cp1254")
 """where Turkish has these letters, cp1252 has those of Icelandic, ÐÝÞðýþ"""
 _NOT_TURKISH = bytes(byte for byte in range(192, 256) if byte not in "ÇĞİÖŞÜÂÎÛçğıöşüâîû×÷".encode("cp1254"))
 """letters of other languages that cp1252 has, such as á é í ó ú æ of Icelandic"""
+_GREEK_VOWELS = "ΑΕΗΙΟΥΩαεηιουωάέήίόύώ".encode("cp1253")
+_NOT_GREEK = b"\xc0\xd2\xe0\xff"
+"""hardly a letter of Greek, but frequent ones of Cyrillic, Hebrew, Arabic and Thai"""
+_HIGH = bytes(range(0xC0, 0x100))
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -96,7 +100,7 @@ def known_encoding(name: str) -> str:
     try:
         return codecs.lookup(name or "utf-8").name
     except LookupError:
-        usual = ("utf-8", "utf-16", "cp949", "cp1252", "cp1250", "cp1254", "latin-1")
+        usual = ("utf-8", "utf-16", "cp949", "cp1252", "cp1250", "cp1253", "cp1254", "latin-1")
         raise InputError(
             f"encoding={name!r} is not known.{nearest(name, usual)} Usual ones are {listing(usual)}."
         ) from None
@@ -177,7 +181,7 @@ def guessed(file: Path) -> str:
 def _of_letters(content: bytes) -> str:
     if _looks_korean(content):
         return "cp949"
-    others = ["cp1254"] if _looks_turkish(content) else []
+    others = _greek(content) or (["cp1254"] if _looks_turkish(content) else [])
     for name in (*others, *(("cp1250", "cp1252") if _CENTRAL.search(content) else ("cp1252", "cp1250"))):
         try:
             content.decode(name)
@@ -246,10 +250,26 @@ def _looks_korean(content: bytes) -> bool:
     return bool(letters) and all("가" <= letter <= "힣" for letter in letters)
 
 
+def _greek(content: bytes) -> list[str]:
+    """The encodings of Greek, the likelier first, if this looks so: whole words of its letters, half of them vowels.
+
+    The two differ in one letter: Ά is A2 in CP1253, and B6 in ISO 8859-7.
+    """
+    high, strange, vowels = (_number(content, letters) for letters in (_HIGH, _NOT_GREEK, _GREEK_VOWELS))
+    in_words = sum(len(word[0]) for word in re.finditer(rb"[\xb8-\xff]{3,}", content)) if vowels > 0.35 * high else 0
+    if in_words <= 0.5 * high or high <= 50 * strange:
+        return []
+    windows, iso = (len(re.findall(letter + rb"[\xc1-\xfe]", content)) for letter in (rb"\xa2", rb"\xb6"))
+    return ["iso8859-7", "cp1253"] if iso > windows else ["cp1253", "iso8859-7"]
+
+
+def _number(content: bytes, letters: bytes) -> int:
+    return len(content) - len(content.translate(None, letters))
+
+
 def _looks_turkish(content: bytes) -> bool:
     """Whether this may be CP1254: then it has letters of Turkish, and hardly any of other languages."""
-    own, strange = (len(content) - len(content.translate(None, letters)) for letters in (_TURKISH, _NOT_TURKISH))
-    return own > 20 * strange
+    return _number(content, _TURKISH) > 20 * _number(content, _NOT_TURKISH)
 
 
 def _opened(file: Path) -> Any:

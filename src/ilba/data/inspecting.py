@@ -50,6 +50,7 @@ _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """the name of the codes at the bottom of a hierarchy"""
 NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
+_GUESS = " (a guess: if letters look wrong, --encoding NAME)"
 AMONG_NOTES = (
     "A line among its footnotes is read as a record, because it has text in several columns: remove it, or leave it "
     "out by a value that it alone has, under [recipe]: without = {COLUMN = [VALUE]}"
@@ -406,7 +407,7 @@ def _table(file: Path, sheet: str = "", encoding: str = "") -> FileFacts:
         separator, header = _layout(read_head(file, encoding))
         reading = Reading(encoding, "tab" if separator == "\t" else separator, header=header)
         named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator, repr(separator))
-        said = f"csv with {named} in {encoding}{' (a guess)' if is_guess else ''}"
+        said = f"csv with {named} in {encoding}{_GUESS if is_guess else ''}"
     elif kind in WORKBOOKS:
         sheets = tuple(sheets_of(file))
         named = f"the sheet {sheet!r} of " if len(sheets) > 1 else ""
@@ -569,7 +570,8 @@ def _with_codes(source: FileFacts, others: Sequence[FileFacts]) -> FileFacts:
 
 def _codes_in(source: FileFacts, column: ColumnFacts) -> set[str]:
     """The different values of a column, without those that are missing values."""
-    return set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
+    values = source.frame[column.name].unique().str.strip_chars().drop_nulls()
+    return set((values.filter(~values.is_in(column.spellings))).str.normalize("NFC")) - {""}
 
 
 def _repeated(one: FileFacts) -> int:
@@ -731,7 +733,7 @@ def _contrary(source: FileFacts, other: FileFacts, code: Match, name: Match) -> 
 
 
 def _match(column: str, codes: set[str], file: str, candidate: pl.Series) -> Match | None:
-    known = candidate.str.strip_chars().drop_nulls()
+    known = candidate.str.strip_chars().str.normalize("NFC").drop_nulls()
     listed = set(known)
     if len(listed) < max(2, 0.9 * len(candidate)):  # a code list has each code once
         return None

@@ -22,6 +22,7 @@ import polars as pl
 
 from ilba.cells.codes import CodeList, CodeLists, canonical
 from ilba.data.csvfiles import longer_line, other_separator
+from ilba.data.letters import form_of, forms, in_form, spelled_in
 from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
 from ilba.data.recipe import Recipe
 from ilba.data.shorter import refuse_shorter
@@ -79,7 +80,7 @@ class LabelMap:
         """Turn values of the data into labels."""
         if raw[0].is_empty():
             raise InputError(f"{said} has no rows. There is nothing to count.")
-        absent = {label_text(canonical(value)) for value in missing_values}
+        absent = {text for value in missing_values if (text := label_text(canonical(value))) is not None}
         labels = [_labelled(frame, absent, missing) for frame in raw]
         observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in labels]
         given = [
@@ -236,6 +237,11 @@ class Microdata(Source):
         except nw.exceptions.DuplicateError:
             raise InputError("the data has two columns with the same name. Rename one of them.") from None
         except TypeError:
+            if hasattr(data, "reset_index"):
+                raise InputError(
+                    "data is a pandas.Series, not a frame. If it has counts, as of groupby(...).size(), give "
+                    "data.reset_index(name='N') to FinestTable.from_counts; otherwise data.to_frame()."
+                ) from None
             raise InputError(
                 f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
                 f"a DuckDB relation, a Spark DataFrame, or the path of a file ({READ})."
@@ -296,17 +302,17 @@ class Microdata(Source):
             return source
         if isinstance(source, pl.LazyFrame):
             for column, values in self.recipe.where.items():
-                source = source.filter(pl.col(column).cast(pl.String).str.strip_chars().is_in(values))
+                source = source.filter(pl.col(column).cast(pl.String).str.strip_chars().is_in(forms(values)))
             for column, values in self.recipe.without.items():
-                named = pl.col(column).cast(pl.String).str.strip_chars().is_in(values)
+                named = pl.col(column).cast(pl.String).str.strip_chars().is_in(forms(values))
                 source = source.filter(~named.fill_null(value=False))
             return source
         import narwhals as nw
 
         for column, values in self.recipe.where.items():
-            source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(values))
+            source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(forms(values)))
         for column, values in self.recipe.without.items():
-            listed = nw.col(column).cast(nw.String).str.strip_chars().is_in(values)
+            listed = nw.col(column).cast(nw.String).str.strip_chars().is_in(forms(values))
             source = source.filter(nw.col(column).is_null() | ~listed)
         return source
 
@@ -520,9 +526,12 @@ def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.Data
 
 
 def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
-    """Labels given as text in the types of those that occur."""
+    """Labels given as text in the types and the form of Unicode of those that occur."""
+    texts = [name for name, dtype in observed.schema.items() if dtype == pl.String and name in known.columns]
     try:
-        return known.cast(observed.schema)
+        return known.cast(observed.schema).with_columns(
+            in_form(column, form_of(column, observed[column.name])) for column in known.select(texts).get_columns()
+        )
     except pl.exceptions.PolarsError:
         columns = [name for name, dtype in observed.schema.items() if dtype == pl.Int64]
         raise InputError(
@@ -536,13 +545,13 @@ def labelled(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     return frame.with_columns(_labels(frame[name]) for name in columns)
 
 
-def _labelled(frame: pl.DataFrame, absent: Collection[str | None], missing: Missing) -> pl.DataFrame:
+def _labelled(frame: pl.DataFrame, absent: Collection[str], missing: Missing) -> pl.DataFrame:
     """The labels of combinations, with a mark on those that are left out."""
     columns = []
     for name in frame.columns[:-1]:
         column = _labels(frame[name])
         if absent:
-            column = column.set(column.cast(pl.String).is_in(list(absent)).fill_null(False), None)
+            column = column.set(spelled_in(column.cast(pl.String), absent), None)
         columns.append(column.alias(name))
     labels = pl.DataFrame(columns)
     left_out = pl.any_horizontal(pl.all().is_null()) if missing == "drop" else pl.lit(False)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import polars as pl
 
 from ilba.data.csvfiles import known_encoding, longer_line, not_utf8, open_quote, scan_csv
+from ilba.data.letters import name_in
 from ilba.data.rfiles import read_r_frame, read_r_labels
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest
 
@@ -25,8 +26,8 @@ Path_: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
 
 READ = (
-    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, xlsx, xls, ods, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a "
-    "folder of parquet parts"
+    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, xlsx, xls, xlsb, xlsm, ods, sav, zsav, por, dta, sas7bdat, xpt, "
+    "rds, RData, a folder of parquet parts"
 )
 WORKBOOKS = ("xlsx", "xls", "xlsb", "xlsm", "ods")
 STATISTICAL = ("sav", "zsav", "por", "dta", "sas7bdat", "xpt")
@@ -275,9 +276,10 @@ def header_of_sheet(file: Path, sheet: str = "") -> int:
 
 
 def read_sheet(file: Path, sheet: str = "", header: int = 0) -> pl.DataFrame:
-    """A sheet of a workbook, every cell as its displayed text, without empty lines."""
+    """A sheet of a workbook, every cell as text without its format, without empty lines."""
     book = _workbook(file)
     names = list(book.sheet_names)
+    sheet = name_in(sheet, names)
     if sheet and sheet not in names:
         raise InputError(f"{str(file)!r} has no sheet {sheet!r}.{nearest(sheet, names)} It has {listing(names)}.")
     try:

@@ -22,7 +22,7 @@ import polars as pl
 from msgspec import Meta, Struct, field
 
 from ilba.data.csvfiles import other_separator
-from ilba.data.letters import CASES, Case, in_case
+from ilba.data.letters import CASES, Case, as_listed, in_case, name_in, spelled_in
 from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
@@ -156,6 +156,7 @@ class Recipe:
             _check(name, entry)
         self._order = self._ordered()
         self._lookups: dict[str, pl.DataFrame] = {}
+        self._above: dict[str, set[str]] = {}  # for each level from a file of a hierarchy its codes above the finest
         self.changes: list[Change] = []
         """how many records each step changed, after a build (confidential)"""
         self.old: dict[str, str] = {}
@@ -184,6 +185,8 @@ class Recipe:
                 f"{column!r}, from coarse to fine: {','.join([*(f'level{n}' for n in range(1, paths.width)), column])}."
             )
         finest = paths.to_series(-1)
+        above = set(paths.drop(paths.columns[-1]).unpivot()["value"]) - set(finest)
+        self._above = {**self._above, **dict.fromkeys(levels, above)}
         for place, level in enumerate(levels):
             self.columns[level] = ColumnRecipe(source=column, recode=said)
             self.know(level, pl.DataFrame({"from": finest, "to": paths.to_series(place)}))
@@ -231,6 +234,12 @@ class Recipe:
         """Refuse a recipe that names columns which the data does not have."""
         for name in [*self.columns, *self.asks]:
             source = self.made_from(name)
+            if source not in there and name in self._above:
+                raise InputError(
+                    f"{self.columns[name].recode!r} has the levels above {source!r}, which {said} does not have. Name "
+                    f"the column of the data with its finest codes (--hrc COLUMN=FILE), also as the last level of the "
+                    f"hierarchy (--hkey).{nearest(source, there)} The columns are {listing(there, 30)}."
+                )
             if source not in there:
                 raise InputError(
                     f"recipe.{name} is made from {source!r}, which {said} does not have."
@@ -309,7 +318,7 @@ class Recipe:
             steps.append(("trim", _trimmed))
         spellings = [*entry.missing, *(self.missing if raw else ())]
         if spellings:
-            steps.append(("missing", lambda texts: texts.set(texts.is_in(spellings).fill_null(False), None)))
+            steps.append(("missing", lambda texts: texts.set(spelled_in(texts, spellings), None)))
         if case := entry.case:
             steps.append(("case", lambda texts: in_case(texts, case)))
         if entry.replace:
@@ -337,13 +346,16 @@ class Recipe:
                 f"recipe.{name}: pad = {entry.pad} adds zeros before the recode, and each old code of its file is "
                 f"longer. To add zeros to the new codes write recode = {{.., pad_to = {entry.pad}}} instead."
             )
-        joined = pl.DataFrame({_TEXT: texts}).join(known, on=_TEXT, how="left", maintain_order="left")
-        lost = joined["to"].is_null() & texts.is_not_null() & ~texts.is_in(known[_TEXT].implode())
+        listed = as_listed(texts, known[_TEXT])
+        joined = pl.DataFrame({_TEXT: listed}).join(known, on=_TEXT, how="left", maintain_order="left")
+        lost = joined["to"].is_null() & texts.is_not_null() & ~listed.is_in(known[_TEXT].implode())
         if lost.any() and entry.unmatched == "stop":
             file = entry.recode if isinstance(entry.recode, str) else entry.recode.file  # type: ignore[union-attr]
             strange = texts.filter(lost)
             shown = strange if found is None else _without_zeros(strange, found.filter(lost))
             hint = _alike(strange, known[_TEXT]) or _absent(shown)
+            if name in self._above:
+                raise InputError(_not_finest(entry.source, file, shown, hint, self._above[name]))
             raise InputError(
                 f"recipe.{name}: {_examples(shown)} not in {file!r}.{hint} "
                 f"Add what is missing there, or write unmatched = 'keep' or 'missing' in the recipe."
@@ -362,7 +374,8 @@ class Recipe:
         if frame.width < 2:
             raise InputError(f"recipe.{name}: {recode.file!r} has one column. Write two: old value, new value.")
         chosen = []
-        for wanted, place in ((recode.source, 0), (recode.to, 1)):
+        for name_of, place in ((recode.source, 0), (recode.to, 1)):
+            wanted = name_in(name_of, frame.columns)
             if wanted and wanted not in frame.columns:
                 raise InputError(
                     f"recipe.{name}: {recode.file!r} has no column {wanted!r}.{nearest(wanted, frame.columns)} "
@@ -507,7 +520,12 @@ def _split(name: str, texts: pl.Series, between: str, part: int) -> pl.Series:
 
 
 def dates_in(texts: pl.Series, form: str) -> pl.Series:
-    """The dates of texts in one form, else null. `%Y` does not read 26 as the year 26."""
+    """The dates of texts in one form, else null. `%Y` does not read 26 as the year 26.
+
+    A workbook gives its dates as 2026-07-01 00:00:00, which `%Y-%m-%d` reads, too.
+    """
+    if form == "%Y-%m-%d":
+        texts = texts.str.strip_suffix(" 00:00:00")
     date = pl.col(texts.name).str.to_date(form, strict=False)
     return texts.to_frame().select(pl.when(date.dt.year() >= 1000).then(date)).to_series()
 
@@ -522,16 +540,17 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
         raise InputError(
             f"recipe.{name}: {_examples(texts.filter(lost))} not written as "
             f"{listing(map(repr, forms), 6)}. Write the form of your dates, or several: date = ['%d.%m.%Y', "
-            f"'%Y-%m-%d']; %y is a year of two digits. Name missing values: missing = [..]."
+            f"'%Y-%m-%d']; %y is a year of two digits. Name missing values, and days that do not "
+            f"exist, such as 31/02: missing = [..]."
         )
     if entry.age_on:
         try:
             day = pl.Series([entry.age_on]).str.to_date("%Y-%m-%d").item()
         except pl.exceptions.PolarsError:
             raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is not a day. Write 2026-07-01.") from None
-        later = texts.filter(dates > day).n_unique()
-        if later and entry.unmatched == "stop":
-            told = f"recipe.{name}: {some(later, 'different date')} after age_on = {entry.age_on!r}"
+        later = texts.filter(dates > day)
+        if len(later) and entry.unmatched == "stop":
+            told = f"recipe.{name}: {_examples(later)} after age_on = {entry.age_on!r}"
             if any("%y" in form for form in forms):
                 raise InputError(
                     f"{told}: %y reads 69 as 1969, and 68 as 2068. Write years of four digits in the data, and %Y."
@@ -623,6 +642,19 @@ def _examples(lost: pl.Series) -> str:
     different = lost.unique().sort()
     verb = "is" if len(different) == 1 else "are"
     return f"{some(len(different), 'value')} ({listing((repr(one) for one in different), 5)}) {verb}"
+
+
+def _not_finest(column: str, file: str, lost: pl.Series, hint: str, above: set[str]) -> str:
+    """Say why values are no finest codes of a hierarchy: codes of its upper levels, or unknown."""
+    upper = lost.filter(lost.is_in(list(above)))
+    told, mend = f"not in {file!r}.{hint}", "Add what is missing there"
+    if len(upper):
+        lost, told = upper, f"above the finest codes of {file!r}."
+        mend = f"Give these records a finest code (you may add one below {upper[0]!r} there)"
+    return (
+        f"{column}: {_examples(lost)} {told} {mend}, or make them missing in a recipe "
+        f"({column} = {{missing = [{lost[0]!r}]}})."
+    )
 
 
 def _without_zeros(texts: pl.Series, found: pl.Series) -> pl.Series:

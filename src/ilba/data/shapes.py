@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -104,6 +105,25 @@ def read_shapes(path: Path_, layer: str = "") -> Shapes:
     named = zip(about["fields"], columns, strict=True)
     properties = pl.DataFrame([_texts(str(name), values.tolist()) for name, values in named])
     return Shapes(str(file), properties, str(about["crs"]), _extra("shapely", str(file)).from_wkb(geometry))
+
+
+def with_code(feature: Mapping[str, Any], column: str = "code", instead: str = "") -> Mapping[str, Any]:
+    """A feature that names its area: by `id`, a property `code`, or the property with the column's name.
+
+    `instead` is what else to do if it has none.
+    """
+    given = feature.get("properties")
+    properties = given if isinstance(given, Mapping) else {}
+    if feature.get("id", properties.get("code")) is not None:
+        return feature
+    names = dict.fromkeys(("code", column))
+    code = next((properties[name] for name in names if properties.get(name) is not None), None)
+    if code is None:
+        raise InputError(
+            f"a feature of the geometry has no code: no `id`, and no property {' or '.join(map(repr, names))}. Its "
+            f"properties: {listing(properties, 20) or 'none'}. Call the one with the code {column!r}.{instead}"
+        )
+    return {**feature, "id": code}
 
 
 def _geojson(file: Path) -> Shapes:

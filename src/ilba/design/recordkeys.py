@@ -45,25 +45,29 @@ class RecordKeys:
                 f"the column {name!r} has missing keys, or keys that are not numbers. Every record needs one. Keys are "
                 f"{KINDS}."
             )
-        if split and least >= 0 and most <= 1:  # rounded keys may be 1, which counts as 0
-            return cls(KEY_RANGE, name)
-        if split or least < 0:
+        if least < 0 or (split and most > 1):
             raise InputError(
-                f"the record keys in {name!r} are neither whole numbers nor from 0 to 1, or below 0. Keys are {KINDS}."
+                f"the record keys in {name!r} have numbers below 0, or decimals and numbers above 1. Keys are {KINDS}."
             )
-        parts = _ONS if most < _ONS else KEY_RANGE
-        if parts == KEY_RANGE and not fill(parts, number, 0, most):
+        parts = _ONS if most < _ONS and not split else KEY_RANGE
+        low, high, size, largest = (*hundredths(least, most), 1) if split else (least, most, parts, parts - 1)
+        if parts == KEY_RANGE and not fill(size, number, 0, high):
             raise InputError(
-                f"the record keys in {name!r} are not spread over 0 to {parts - 1:,}: small counts would all change in "
-                f"one direction. Keys are {KINDS}. If yours have another range, divide them by the number of different "
-                f"keys, such as 16,777,216 for 0 to 16,777,215."
+                f"the record keys in {name!r} are not spread over 0 to {largest:,}: small counts would all change in "
+                f"one direction. Keys are {KINDS}. If yours have another range, divide them by its size, such as "
+                f"16,777,216 for 0 to 16,777,215."
             )
-        if not fill(parts, number, least, most):
+        if not fill(size, number, low, high):
             notice(
-                f"the record keys in {name!r} are not spread over 0 to {parts - 1:,}, so counts do not change as often "
-                f"as the p-table says. If yours have another range, divide them by the number of different keys."
+                f"the record keys in {name!r} are not spread over 0 to {largest:,}, so counts do not change as often "
+                f"as the p-table says. If yours have another range, divide them by its size."
             )
         return cls(parts, name)
+
+
+def hundredths(least: float, most: float) -> tuple[int, int, int]:
+    """Keys from 0 to 1 as whole hundredths, with their number: keys may be rounded, and a rounded key may be 1."""
+    return int(least * 100), min(int(most * 100), 99), 100
 
 
 def fill(parts: int, number: int, least: float, most: float) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from ilba.design.design import Design, Level, Names, Selection, names_of, plain_name
+from ilba.design.design import Design, Level, Names, Selection, names_of, plain_name, shown_name
 from ilba.errors import InputError, listing, nearest
 
 MOST_TABLES = 100_000
@@ -145,7 +145,7 @@ def _named(design: Design, name: object) -> Selection:
         if owner is not None and owner not in levels:
             both = [level for h in design.hierarchies if (level := {**levels, owner: column}.get(h.name))]
             rest = [key for key in map(unquote, keys) if key not in both]
-            named = ".".join(["+".join(map(plain_name, map(str, both))), *map(plain_name, rest)])
+            named = shown_name(".".join(["+".join(map(plain_name, map(str, both))), *map(plain_name, rest)]))
             raise InputError(f"{column!r} belongs to a hierarchy, not to the keys. Write the table as {named!r}.")
     return design.select(levels, [unquote(key) for key in keys])
 

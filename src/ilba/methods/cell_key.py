@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.design.recordkeys import KEY_RANGE, fill
+from ilba.design.recordkeys import KEY_RANGE, fill, hundredths
 from ilba.errors import InputError, listing, nearest, suggesting
 from ilba.methods.masking import whole_numbers
 from ilba.methods.moves import perturbation
@@ -45,6 +45,12 @@ def whole_keys(values: Any, parts: int) -> IntArray:
     if given.dtype.kind == "f" and given.size and not (given == np.rint(given)).all():
         if given.min() < 0 or given.max() > 1:
             raise InputError("record keys that are not whole numbers have to lie in [0, 1].")
+        low, high, size = hundredths(given.min(), given.max())
+        if not fill(size, len(given), low, high):
+            raise InputError(
+                "the record keys are not spread over 0 to 1: small counts would all change in one direction. If yours "
+                "have another range, divide them by its size."
+            )
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
     whole = whole_numbers("record_key", given)

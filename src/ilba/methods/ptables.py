@@ -29,6 +29,7 @@ _DIGITS = 8
 _SOLVES = 20
 _STEP = 0.05
 _SLACK = 0.005  # chances of a given p-table may be rounded
+_EXACT = 1e-6  # bounds alone end at 1: nothing else would show that one is wrong
 
 
 @suggesting
@@ -72,7 +73,7 @@ def ptable(
     if not V > 0:
         raise InputError(f"V={V!r}: a variance above 0 is needed.")
     if pstay is not None and not 0 <= pstay < 1:
-        raise InputError(f"pstay={pstay!r} is not a chance below 1.")
+        raise InputError(f"pstay={pstay!r} is not a probability below 1.")
     last = D if js == 0 else D + js + 1
     rows: range | set[int] = range(last + 1) if monotone is True else set(monotone or ())
     frames = [_row(0, np.zeros(1, dtype=np.int64), np.ones(1))]
@@ -146,7 +147,7 @@ def _solved(v: IntArray, V: float, stay: float, monotone: bool) -> FloatArray:
     p: FloatArray = np.clip(found.x, least, 1)
     if abs(p.sum() - 1) > 1e-6 or abs(v @ p) > 1e-6:
         raise InputError(
-            f"no chances without bias were found for the changes {listing(v)} with V={V} and pstay={stay:.2f}. "
+            f"no unbiased probabilities were found for the changes {listing(v)} with V={V} and pstay={stay:.2f}. "
             f"Give a larger V, a larger D or a smaller pstay."
         )
     return p
@@ -180,6 +181,12 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
             f"European one i, j and p, upper or p_int_ub."
         )
     bounds = [] if upper is None else [upper]
+    lower = next((name for name in ("lower", "p_int_lb", "lb") if bounds and name in frame.columns), None)
+    has_chances, wrong_width = "p" in frame.columns, f"p is not the width of the interval up to {upper}"
+    if lower and not has_chances:
+        _check_numbers(frame, ["i", "j"], [*bounds, lower], ["i", "j", *bounds])
+        frame = frame.with_columns(p=pl.col(*bounds) - pl.col(lower))
+        wrong_width = f"{lower} is not the upper bound of the interval before"
     more = [name for name in ("p", "v") if name in frame.columns]
     _check_numbers(frame, ["i", "j"], [*bounds, *more], ["i", "j", *bounds])
     if "v" in more and (wrong := frame.filter(pl.col("v") + pl.col("i") != pl.col("j"))).height:
@@ -199,10 +206,10 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
         unlike = frame.filter((pl.col(upper).diff().over("i").fill_null(pl.col(upper)) - pl.col("p")).abs() > _SLACK)
         if unlike.height:
             raise InputError(
-                f"the p-table contradicts itself at i={unlike['i'][0]}, j={unlike['j'][0]}: p is not the width of the "
-                f"interval up to {upper}. Correct one of them, or leave one column out."
+                f"the p-table contradicts itself at i={unlike['i'][0]}, j={unlike['j'][0]}: {wrong_width}. "
+                f"Correct one of them, or leave one column out."
             )
-    return _eu_layout(frame, upper, closed)
+    return _eu_layout(frame, upper, closed, _SLACK if has_chances else _EXACT)
 
 
 def read_ptable_file(path: str) -> pl.DataFrame:
@@ -252,7 +259,7 @@ def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
 _ONS_AGAIN = 250  # the last 250 rows are used for larger counts
 
 
-def _eu_layout(frame: pl.DataFrame, upper: str, closed: str) -> KeyedTable:
+def _eu_layout(frame: pl.DataFrame, upper: str, closed: str, slack: float) -> KeyedTable:
     parts = 10**_DIGITS
     rows = frame.partition_by("i", maintain_order=True)
     width, last = max(row.height for row in rows), len(rows) - 1
@@ -262,10 +269,10 @@ def _eu_layout(frame: pl.DataFrame, upper: str, closed: str) -> KeyedTable:
     ends = np.full((last + 1, width), parts, dtype=np.int64)
     for i, row in enumerate(rows):
         exact = row[upper].to_numpy()
-        if abs(exact[-1] - 1) > _SLACK or (np.diff(exact, prepend=0.0) < -_SLACK).any():
+        if abs(exact[-1] - 1) > slack or (np.diff(exact, prepend=0.0) < -_SLACK).any():
             raise InputError(
-                f"the chances of i={i} in the p-table are below 0, or do not add up to 1. In the order of j, upper "
-                f"bounds rise to 1."
+                f"the probabilities of i={i} in the p-table are below 0, or do not add up to 1. In the order of j, "
+                f"upper bounds rise to 1."
             )
         bounds = np.rint(exact * parts).astype(np.int64) + (closed == "right")
         change[i, : row.height] = row["j"].to_numpy() - i

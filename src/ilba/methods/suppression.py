@@ -55,7 +55,8 @@ def suppress(
     width : float, default 1.0
         With "optimal": the least distance between the smallest and the largest possible value of a primary cell.
     intervals : bool, default False
-        Compute the smallest and the largest possible value of each blank, given the published cells.
+        Compute the smallest and the largest possible value of each blank, given the published cells. As in
+        GaussSuppression, a blank may be 0; `audit` knows that the tables of `Suppression` show zeros.
     count : str, optional
         The column of counts. By default, the one called N, freq, n, count or ant.
     seconds : float, optional
@@ -283,13 +284,13 @@ class Pattern(NamedTuple):
             )
         if self.guarded < self.primary:
             return (
-                f"optimal suppression ran out of time: {self.guarded:,} of {self.primary:,} small cells are guarded by "
-                f"width, the others against equations alone, as by kind='gauss'; {number:,} blanks. Give more "
+                f"optimal suppression ran out of time: {self.guarded:,} of {self.primary:,} small cells are protected "
+                f"by width, the others only against equations, as by kind='gauss'; {number:,} blanks. Give more "
                 f"seconds, or fewer tables."
             )
         if number > self.least:
             return (
-                f"optimal suppression ran out of time: all small cells are guarded, by {number:,} blanks; the fewest "
+                f"optimal suppression ran out of time: all small cells are protected, by {number:,} blanks; the fewest "
                 f"are at least {self.least:,}. Give more seconds."
             )
         return None

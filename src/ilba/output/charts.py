@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ilba.data.shapes import with_code
 from ilba.design.design import MASKED, Design
 from ilba.errors import InputError, listing, some, suggesting
 from ilba.output.drawing import PALETTE, Chart, Path_, finished, load_altair
@@ -194,8 +195,8 @@ def areas(
     frame : frame
         Labels of the area and N_masked, such as `release.table(name)` or `table.public()`.
     geometry : dict or path
-        GeoJSON, a dictionary or a file, such as `release.geometry("LA3")`. Each feature has its code as `id` or as
-        the property `code`.
+        GeoJSON, a dictionary or a file, such as `release.geometry("LA3")`. Each feature has its code as `id`, or as
+        the property `code` or that of the column.
     design : Design, optional
         `release.design` or `finest.design`: the hierarchies and K.
     labels : path or frame, optional
@@ -225,7 +226,7 @@ def areas(
             f"{listing(axis.label for axis in table.axes) or 'none'}. Filter the others and drop their columns."
         )
     axis = table.axes[0]
-    features = shapes_by_code(geometry)
+    features = shapes_by_code(geometry, axis.column)
     counts = dict(zip(axis.codes, [0] * len(axis), strict=True))
     counts |= dict(zip(table.rows["\0code"].to_list(), table.rows[MASKED].to_list(), strict=True))
     names = dict(zip(axis.codes, axis.labels, strict=True))
@@ -276,6 +277,7 @@ class _Axis:
     """A variable of a chart: its codes and labels in the order of the codes."""
 
     field: str
+    column: str
     label: str
     codes: list[str]
     labels: list[str]
@@ -343,7 +345,7 @@ def _axis(table: pl.DataFrame, columns: list[str], words: Labels, field: str) ->
         labels = [f"{label} ({code})" for label, code in zip(labels, codes, strict=True)]
     known = paths.with_columns(pl.Series(field, labels, dtype=pl.String), pl.Series("\0code", codes, dtype=pl.String))
     joined = table.select(columns).join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")
-    return _Axis(field, words.variable(columns[-1]), codes, labels), [joined[field], joined["\0code"]]
+    return _Axis(field, columns[-1], words.variable(columns[-1]), codes, labels), [joined[field], joined["\0code"]]
 
 
 def _rows(alt: Any, table: _Drawn) -> Any:
@@ -351,8 +353,8 @@ def _rows(alt: Any, table: _Drawn) -> Any:
     return alt.InlineData(values=table.rows.drop("\0code", strict=False).to_dicts())
 
 
-def shapes_by_code(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str, Any]]:
-    """The features of a GeoJSON by their codes."""
+def shapes_by_code(geometry: Mapping[str, Any] | Path_, column: str = "code") -> dict[str, Mapping[str, Any]]:
+    """The features of a GeoJSON by their codes; `column` is that of the areas, if it is known."""
     given: Any = geometry
     if isinstance(geometry, str | os.PathLike):
         try:
@@ -362,11 +364,9 @@ def shapes_by_code(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str
     if not isinstance(given, Mapping) or not isinstance(given.get("features"), list):
         raise InputError("the geometry is not a GeoJSON FeatureCollection.")
     found: dict[str, Mapping[str, Any]] = {}
-    for feature in given["features"]:
+    for feature in (with_code(feature, column) for feature in given["features"]):
         properties = feature.get("properties") or {}
         code = feature.get("id", properties.get("code"))
-        if code is None:
-            raise InputError("a feature of the geometry has neither an `id` nor a property `code`.")
         found[str(code)] = {**feature, "properties": properties}
     return found
 

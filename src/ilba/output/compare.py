@@ -46,6 +46,7 @@ _INVENTED = (
     "attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too."
 )
 _ALONE = "{}: numbers depend on which tables are published. These are of a release of {} tables alone."
+_PLANNED = "{}: masks were chosen for {} tables, of which {} are measured. --plan (plan=) names fewer."
 MEASURES = (
     "mean_loss", "p99_loss", "max_loss", "loss_below_K", "loss_to_99", "loss_from_100", "loss_of_totals",
     "loss_of_differences", "ranks_turned", "within_half_K", "over_bound", "bias", "adds_up", "blank", "invented",
@@ -292,6 +293,9 @@ def compare(
     joint = [method.label for method in given or () if method.joint]
     if joint and len(wanted) < number_of_tables(finest.design):
         remarks.append(_ALONE.format(listing(joint), len(wanted)))
+    chosen = ["controlled"] if given is None else [one.label for one in given if isinstance(one, Controlled)]
+    if chosen and len(planned) > len(wanted):
+        remarks.append(_PLANNED.format(listing(chosen), len(planned), len(wanted)))
     start = time.perf_counter()
     for done, one in enumerate(candidates, 1):
         if isinstance(one, InputError):

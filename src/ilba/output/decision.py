@@ -78,6 +78,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the finest cells with 1 to {below}",
+        "proves_more": "can prove at least {share} of the finest cells with 1 to {below}",
         "proves_none": "proves no count of 1 to {below} here{relies}; nothing is promised",
         "bets": "rightly guesses {share} of the finest cells with 1 to {below}; {right} of its guesses are right",
         "also": "; with guesses {share}; of all it believes, proofs included, {right} is right",
@@ -90,6 +91,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "relies_none": ", with no bound of errors to rely on",
         "relies_numbers": ", with no bound of errors, by counting the masks of other cells",
         "by_secret": " (depends much on this bound and the secret)",
+        "one_person": " (all but one person: ilba risk --unknown 1)",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people}{unit}, counted in each group)",
         "unit": " people",
@@ -181,6 +183,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
         },
         "proves": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 증명할 수 있음",
+        "proves_more": "가장 세분된 표에서 1~{below}인 칸 중 적어도 {share}를 증명할 수 있음",
         "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함{relies}. 보장하지는 않음",
         "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 옳게 추측하며, 전체 추측의 {right}가 맞음",
         "also": "; 증명이나 추측으로 {share}를 알아내며, 증명을 포함한 모든 판단의 {right}가 맞음",
@@ -193,6 +196,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "relies_none": "(이용할 오차 한도 없음)",
         "relies_numbers": "(오차 한도 없이 다른 칸의 조정값을 세어)",
         "by_secret": " (한도와 비밀 키에 따라 이 비율이 크게 다름)",
+        "one_person": " (한 명만 모르는 경우: ilba risk --unknown 1)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}{unit}, 집단마다 셈)",
         "unit": "명",
@@ -373,6 +377,8 @@ def _against(
         by_bound = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
         is_wide = by_bound and "bound" not in release.manifest and one["bound"] == declared_bound(K)
         relies = says["relies_wide" if is_wide else "relies"]
+        if one["attacker"] == "insider" and one["proven"] is not None:
+            who += says["one_person"]
         rows.append((who, *_learnt({**says, "unit": unit, "relies": relies}, one, K, by_bound)))
     if not measured:
         rows.append((says["outside"], says["outside_none"].format(command=command), False))
@@ -416,7 +422,8 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_bound: b
         relies = says["relies"].format(bound=one["bound"])
     else:
         relies = says["relies_numbers" if proven else "relies_none"] if by_bound else ""
-    text = told("proves" if proven else "proves_none", proven, relies)
+    words = "proves_more" if one.get("at_least") else "proves"
+    text = told(words if proven else "proves_none", proven, relies)
     if proven:
         text += relies + (says["by_secret"] if by_bound and one["bound"] is not None else "")
     if likely is None:

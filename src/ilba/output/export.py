@@ -95,9 +95,10 @@ def export(
         raise InputError(
             f"spreadsheet=True is only for csv files, and format is {format!r}. An xlsx file does not need it."
         )
-    frame = opened.table(table_name)
+    found = opened.named(table_name)
+    frame = opened.table(found.name)
     target = writable(path)
-    table = WordedTable(opened, opened.tables[table_name], frame, lang)
+    table = WordedTable(opened, found, frame, lang)
     if format in _SDMX:
         sdmx.write(table, target, agency, format)
         return target, sdmx.structure_path(target)

@@ -161,7 +161,7 @@ WORDS = {
         "조정값을 선택할 때 쓰는 가장 큰 한도 {}로는 칸 {}개가 증명됩니다.",
     "{}: what is likely uses no bound, so it may be less than what is proven with one.":
         "{}: 확신은 한도를 쓰지 않으므로 한도를 쓴 증명보다 적을 수 있습니다.",
-    "bound {} not held, {} reached: who relies on a bound is measured with {}.":
+    "the bound {} was not held: errors reach {}. Attackers who rely on a bound are measured with {}.":
         "한도 {}가 지켜지지 않았고 최대 오차는 {}입니다. 한도를 이용하는 공격자는 {}로 측정하였습니다.",
     "{}: no bound is stated, and the usual one of {} does not hold here. The largest one that masks are chosen for, {}, is "
     "known to everybody and holds: it is used.":
@@ -169,15 +169,15 @@ WORDS = {
         "지켜지므로 이를 씁니다.",
     "{}: no bound is stated, and neither the usual one of {} nor {} holds here: none is used.":
         "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}도 {}도 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
-    "{}: of K cells with the count x, controlled SCA gives x the mask K, as nearly as possible. Everybody knows this rule. "
+    "{}: controlled SCA masks x of every K cells with the count x to K, as nearly as possible. Everybody knows this rule. "
     "Counting the masks of all other cells proves {} cells, {} of them exactly.":
         "{}: controlled SCA는 빈도가 x인 칸 K개 중 x개를 되도록 가깝게 K로 조정하며, 이 규칙은 공개되어 있습니다. 다른 모든 칸의 조정값을 세면 "
         "이것만으로 칸 {}개가 증명되며, 그중 {}개는 정확히 알려집니다.",
     "{}: the numbers of masks are not those of the public rule of controlled SCA here, so nothing is concluded from them.":
         "{}: 여기서 조정값의 개수는 controlled SCA의 공개된 규칙과 다르므로, 이로부터 아무것도 추론하지 않습니다.",
     "{}: masks of earlier publications are kept here, so errors may be of any size, and nobody outside knows whether {} "
-    "holds. It holds, and is used: the share is more than an insider can be sure of. With a larger bound it would be "
-    "smaller.":
+    "holds. It holds here and is used, so the share is more than an insider can be sure of. With a larger bound the share "
+    "would be smaller.":
         "{}: 이전 공표의 조정값이 유지되므로 오차의 크기에는 제한이 없고, {}가 지켜지는지는 외부의 누구도 모릅니다. 실제로는 지켜지므로 이를 "
         "씁니다. 이 비율은 내부자가 확신할 수 있는 것보다 크며, 한도가 더 크면 더 작아집니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven, relying on errors of at most {}. It "
@@ -187,16 +187,18 @@ WORDS = {
     "the coarsest tables alone {} to {}. It depends on which coarse counts happen to lie at the bound.":
         "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다(오차 한도 {} 이용). 가장 큰 지역의 표만으로는 {}에서 {}까지입니다. "
         "어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
+    "{}: At least this is proven: the finest table is not among these tables.":
+        "{}: 적어도 이만큼 증명됩니다. 최세분 표가 이 표들에 없습니다.",
     "{}: Not measured: the finest table is not among these tables, or its large counts were allowed to move.":
         "{}: 측정하지 않음. 최세분 표가 이 표들에 없거나, 큰 빈도가 바뀔 수 있었습니다.",
-    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so none of them"
-    " tells chances by itself, and there is no formula for all of them together.":
+    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so no single"
+    " one gives probabilities, and there is no formula for all of them together.":
         "외부인, 이웃, 내부자의 믿음은 측정하지 않음. 수들이 서로 맞춰져 있어 하나만으로는 확률을 말할 수 없고, 모두에 대한 공식이 없습니다.",
     "What outsider, neighbour and insider believe is not measured: the noise spreads so far that too many counts may "
     "stand behind a number.":
         "외부인, 이웃, 내부자의 믿음은 측정하지 않음. 잡음이 너무 넓어 한 수 뒤에 너무 많은 빈도가 있을 수 있습니다.",
-    "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted are"
-    " the counts of the tables, tied to each other by their common margins.":
+    "No single finest cell was looked at: all variables together have more cells than can be listed. Instead, the counts"
+    " of the tables were examined, linked by their common margins.":
         "최세분 칸은 보지 않았습니다. 모든 변수를 합하면 나열할 수 없을 만큼 칸이 많습니다. 세는 것은 공통 주변합으로 이어진 표들의 빈도입니다.",
     "{}: what is likely is measured for sums of masks alone, here only what is proven.":
         "{}: 유력한 것은 조정값의 합에 대해서만 측정하며, 여기서는 증명된 것만 봅니다.",
@@ -227,17 +229,17 @@ WORDS = {
     "Share": "비율", "Total": "전체",
     # the comparison of methods
     "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
-    "Likely is the share of small cells whose published number means a small count in 95 of 100 cells. Of a named "
-    "attacker it is the share of small cells that are rightly believed to be small with more than .95, in the finest "
+    "Likely is the share of small cells whose published number means a small count in more than 95 of 100 cells. Of a "
+    "named attacker it is the share of small cells that are rightly believed to be small with more than .95, in the finest "
     "table or in the one that a remark names.":
-        "유력은 공표된 수가 100칸 중 95칸에서 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
+        "유력은 공표된 수가 100칸 중 95칸 넘게 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
         "옳게 믿는 작은 칸의 비율입니다. 최세분 표의 칸이거나, 비고에 적힌 표의 칸입니다.",
-    "On controlled sums an insider relies on the given bound, or if it was not held on the largest loss. If none is given, "
-    "it is the usual bound; where this does not hold, 3K-2; where neither holds, none. In a first publication the usual bound "
-    "holds with 19 of 20 secrets, and 3K-2 is the largest one that masks are chosen for. A later one keeps masks, so errors may "
-    "be larger, and nobody outside knows which bound holds: the share is more than an insider can be sure of. It depends much "
-    "on the bound and on the secret. An insider who lacks one cell or one person also counts the masks of the cells of each "
-    "count, if they are as many as the public rule says.":
+    "On controlled sums an insider relies on the given bound, or on the largest loss if that bound was not held. If none "
+    "is given, the insider relies on the usual bound if it holds, else on 3K-2 if that holds, else on none. In a first "
+    "publication the usual bound holds with 19 of 20 secrets, and the secret chooses no bound above 3K-2. A later "
+    "publication keeps masks, so errors may be larger. Nobody outside knows which bound holds then, so the measured "
+    "share is more than an insider can be sure of. The share depends much on the bound and on the secret. An insider "
+    "who lacks one cell or one person also uses the numbers of masks, if they follow the public rule.":
         "함께 선택한 조정값의 합계에서 내부자는 주어진 한도를, 그 한도가 지켜지지 않았으면 최대 손실을 이용합니다. 주어진 한도가 없으면 "
         "통상의 한도를, 그것이 지켜지지 않으면 3K-2를 이용하고, 둘 다 지켜지지 않으면 한도를 이용하지 않습니다. 첫 공표에서 통상의 한도는 "
         "비밀 키 20개 중 19개에서 지켜지며, 3K-2는 조정값을 선택할 때 쓰는 가장 큰 한도입니다. 이후의 공표는 조정값을 유지하므로 오차가 더 클 "
@@ -257,6 +259,8 @@ WORDS = {
         "뒤바뀌거나 같게 공표된 비율입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃음은 나머지 빈도 중 0으로 공표된 것의 비율입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
+    "{}: masks were chosen for {} tables, of which {} are measured. --plan (plan=) names fewer.":
+        "{}: 조정값은 표 {}개에 대해 선택했고, 그중 {}개를 측정했습니다. 더 적은 표는 --plan (plan=)으로 지정합니다.",
     "{}: numbers depend on which tables are published. These are of a release of {} tables alone.":
         "{}: 수치는 함께 공표하는 표에 따라 달라집니다. 이 수치는 표 {}개만 공표할 때의 것입니다.",
     "What users lose": "이용자가 잃는 것", "Cells and sums": "칸과 합계", "What attackers learn": "공격자가 알아내는 것",

@@ -240,7 +240,8 @@ def bound_reached() -> pl.Expr:
 
 
 _NO_ATTACKER = (
-    "method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe", "insider_bound"
+    "method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe", "insider_bound",
+    "provable_counts",
 )  # fmt: skip
 _ATTACKER_AXES = {
     "provable": "everybody: small cells that are proven",

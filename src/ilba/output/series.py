@@ -15,7 +15,7 @@ import polars as pl
 
 from ilba.data.codelists import code_columns
 from ilba.design.design import MASKED, Design
-from ilba.errors import InputError, listing, nearest
+from ilba.errors import InputError, listing
 from ilba.output.wording import LANGUAGES, WordedTable, words
 from ilba.release import PublicTable, Release
 
@@ -220,9 +220,7 @@ class Series(Release):
         InputError
             The series has no such table.
         """
-        if name not in self.tables:
-            raise InputError(f"this series has no table {name!r}.{nearest(name, self.tables)}")
-        wanted = self.tables[name]
+        wanted = self.named(name)
         plain = {
             time: one.design.select(dict(wanted.levels), list(wanted.keys[:-1])) for time, one in self.waves.items()
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.data.codelists import label_languages
-from ilba.design.design import MASKED
+from ilba.design.design import MASKED, shown_name
 from ilba.errors import InputError, listing
 from ilba.release import PublicTable, Release
 
@@ -172,20 +172,34 @@ class Dimension:
 
 
 def nonexistent(dimensions: Sequence[Dimension]) -> Flags | None:
-    """Which cells have a value that did not exist at their time, the last dimension fastest; None if none has.
-
-    The time is the last dimension.
-    """
+    """Which cells have a value that did not exist at their time, the last dimension fastest; None if none has."""
     if not any(one.nonexistent for one in dimensions):
         return None
+    found = np.zeros(math.prod(len(one) for one in dimensions), dtype=bool)
+    for places in _nonexistent_places(dimensions):
+        found[places] = True
+    return found
+
+
+def _nonexistent_places(dimensions: Sequence[Dimension]) -> Iterator[IntArray]:
+    """The places of these cells in the complete grid, each once, in pieces. The time is the last dimension."""
     *others, time = dimensions
-    found = np.zeros([len(one) for one in dimensions], dtype=bool)
-    for axis, one in enumerate(others):
-        shape = [-1 if place == axis else 1 for place in range(len(others))]
-        for at, code in enumerate(time.codes):
-            if code in one.nonexistent:
-                found[..., at] |= one.nonexistent[code].reshape(shape)
-    return found.ravel()
+    size, found = [len(one) for one in dimensions], 0
+    for at, code in enumerate(time.codes):
+        whole = [np.arange(len(one)) for one in others]
+        for axis, one in enumerate(others):
+            if code not in one.nonexistent:
+                continue
+            flags = one.nonexistent[code]
+            chosen = [*whole[:axis], np.flatnonzero(flags), *whole[axis + 1 :]]
+            whole[axis] = np.flatnonzero(~flags)  # so that a cell with two such values is found once
+            found += math.prod(map(len, chosen))
+            if found > _MOST_CELLS:
+                raise InputError(
+                    f"more than {_MOST_CELLS:,} cells did not exist at their time, too many to list. Take a table with "
+                    f"fewer variables."
+                )
+            yield np.ravel_multi_index(np.ix_(*chosen, np.array([at])), size).ravel()
 
 
 class WordedTable:
@@ -217,13 +231,32 @@ class WordedTable:
     def frame(self) -> pl.DataFrame:
         """The rows: labels and masked counts. Those of a part are made at first use."""
         if self._frame is None:
-            rows = pl.DataFrame({self.value_column: self.measure.whole(pl.Series(self.values))})
-            digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
-            for one, digit in zip(self.dimensions, digits, strict=False):
-                rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
-            labels = {name: kind for name, kind in self._schema.items() if name != MASKED}
-            self._frame = rows.select([*labels, self.value_column]).cast(pl.Schema(labels))
+            self._frame = self._labelled(
+                np.arange(len(self.values)), self.measure.whole(pl.Series(self.value_column, self.values))
+            )
         return self._frame
+
+    @cached_property
+    def listed(self) -> pl.DataFrame:
+        """The rows, and one without a number for each cell of the grid that did not exist at its time."""
+        is_whole = self.complete or not self.release.nonexistent
+        pieces = [] if is_whole else list(_nonexistent_places(self.dimensions))
+        if not pieces:
+            return self.frame
+        gone = np.concatenate(pieces)
+        blank = pl.Series(MASKED, [], dtype=self._schema[MASKED]).extend_constant(None, len(gone))
+        existing = self.frame.filter(~np.isin(self.places(), gone))
+        *columns, time = self.table.columns
+        return pl.concat([existing, self._labelled(gone, blank)]).sort([time, *columns])
+
+    def _labelled(self, places: IntArray, numbers: pl.Series) -> pl.DataFrame:
+        """The rows at some places of the complete grid, with their numbers."""
+        rows = numbers.to_frame()
+        digits = np.unravel_index(places, [len(one) for one in self.dimensions] or [1])
+        for one, digit in zip(self.dimensions, digits, strict=False):
+            rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
+        labels = {name: kind for name, kind in self._schema.items() if name != MASKED}
+        return rows.select([*labels, numbers.name]).cast(pl.Schema(labels))
 
     @property
     def value_column(self) -> str:
@@ -269,7 +302,8 @@ class WordedTable:
         method, parameters = _METHODS.get(about["method"], about["method"]), about.get("parameters", {})
         exact = about["method"] == "suppression"
         if about["method"] in MASKING:
-            notes = [self.said["masked"].format(method=method, K=about["threshold"])]
+            each = f"{self.said['masked']} {self.said['small']}"
+            notes = [each.format(method=method, K=about["threshold"])]
         elif "D" in parameters:
             notes = [self.said["moved"].format(method=method, D=parameters["D"])]
         else:
@@ -305,16 +339,16 @@ class WordedTable:
         """The rows with a label column after each code column that has labels."""
         columns: list[pl.Series] = []
         for column in self.table.columns:
-            codes = self.frame[column]
+            codes = self.listed[column]
             columns.append(codes)
             if self.labels.has(column):
                 columns.append(self._label_column(column))
-        return pl.DataFrame([*columns, self.frame[self.value_column]])
+        return pl.DataFrame([*columns, self.listed[self.value_column]])
 
     def _label_column(self, column: str) -> pl.Series:
         above = self._above(column)
         on = [column] if above is None else [above, column]
-        keys = self.frame.select(pl.col(on).cast(pl.String))
+        keys = self.listed.select(pl.col(on).cast(pl.String))
         pairs = keys.unique()
         label = [self.labels.code(column, row[-1], row[0] if above is not None else None) for row in pairs.iter_rows()]
         joined = keys.join(
@@ -446,11 +480,13 @@ class WordedTable:
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
-            raise InputError(f"{self.table.name!r} has no published cell, so this format cannot be written.")
+            raise InputError(
+                f"{shown_name(self.table.name)!r} has no published cell, so this format cannot be written."
+            )
         if cells > _MOST_CELLS:
             raise InputError(
-                f"the complete grid of {self.table.name!r} has {cells:,} cells; the limit is {_MOST_CELLS:,}. "
-                f"Use parquet or csv, or a table with fewer variables."
+                f"the complete grid of {shown_name(self.table.name)!r} has {cells:,} cells; the limit is "
+                f"{_MOST_CELLS:,}. Use parquet or csv, or a table with fewer variables."
             )
         if self.release.has_blanks:  # a blank count is not a number
             blank = np.zeros(cells) if self.release.manifest["absent"] == 0 else np.full(cells, np.nan)

@@ -101,6 +101,8 @@ class Measured:
     """people in these groups, as shown"""
     bound: int | None = None
     """the bound of errors on which the attacker relies"""
+    at_least: bool = False
+    """whether what is proven is a lower bound"""
 
     def to_json(self, K: int) -> dict[str, Any]:
         """As plain values; numbers below K are hidden."""
@@ -116,7 +118,8 @@ class Measured:
             relies = "" if self.bound is None else f", relying on errors of at most {self.bound}"
             if self.attacker == "insider" and self.bound is None and not self.proven:
                 relies = ", with no bound of errors to rely on"
-            said.append(f"proves {percent(self.proven)} of the small finest cells{relies}")
+            least = "at least " if self.at_least and self.proven else ""
+            said.append(f"proves {least}{percent(self.proven)} of the small finest cells{relies}")
         if self.likely is not None:
             right = "" if self.right is None else f"; {percent(self.right)} of its guesses are right"
             found = "rightly guesses"
@@ -247,9 +250,9 @@ def measured(
         likely = 0.0 if row["likely"] == 0 else row["likely_share"]
         kind = "register" if isinstance(one, Register) else "insider" if isinstance(one, Insider) else one
         tables = tuple(one.tables) if isinstance(one, Register) else ()
-        found.append(
-            Measured(kind, tables, proven, likely, row["likely_right"], row["groups"], row["people"], row["bound"])
-        )
+        least = kind in ("register", "neighbour") and report.published.may_miss
+        learnt = row["likely_right"], row["groups"], row["people"], row["bound"]
+        found.append(Measured(kind, tables, proven, likely, *learnt, least))
     return found
 
 
@@ -261,14 +264,16 @@ def _attackers(published: AnyFinestTable, wanted: Sequence[Selection]) -> list[A
 
 
 def _register(published: AnyFinestTable, wanted: Sequence[Selection]) -> Register | None:
-    """Exact counts of the finest areas by the first two keys, as a register of people may have them."""
+    """Exact counts of the finest areas by the first two keys, of those in the tables, as a register may have them."""
     design = published.design
-    keys = list(design.keys[:2])
-    if len(keys) == len(design.keys):  # it would be the finest table itself
+    used = [key for key in design.keys if any(key in table.keys for table in wanted)]
+    keys = used[:2]
+    if len(keys) == len(used):  # it would know every cell that the tables tell apart
         keys = keys[:-1]
     if not keys or not isinstance(published, FinestTable):
         return None
-    finest = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
-    table = published.table(finest if len(finest) > 1 else next(iter(finest.values())), keys)
+    levels = [max(own) for own in zip(*(table.levels for table in wanted), strict=True)]
+    finest = {one.name: level for one, level in zip(design.hierarchies, levels, strict=True) if level}
+    table = published.table(finest if len(design.hierarchies) > 1 else levels[0], keys)
     exact = table.detail.select(*table.selection.columns, pl.col(COUNT))
     return Register({table.selection.name: exact})

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from ilba.data.codelists import CODE_COLUMNS, code_columns, no_code_list, read_labels
+from ilba.data.codelists import CODE_COLUMNS, code_columns, no_code_list, of_design, read_list
 from ilba.data.csvfiles import other_separator
 from ilba.data.hierarchies import read_hierarchy
+from ilba.data.letters import name_in
 from ilba.data.reading import Reading, scan
 from ilba.data.recipe import ColumnRecipe, Recipe, as_text
 from ilba.design.design import COUNT, Design
@@ -58,7 +59,7 @@ class DeclaredLists:
     @cached_property
     def labels(self) -> pl.DataFrame:
         """The declared code list, in five columns."""
-        parts = [read_labels(self.folder / name, self.design) for name in self.said.lists]
+        parts = [of_design(frame, self.design) for frame in self.whole.values()]
         for column in self.said.codes:
             self.require(column, "codes")
             parts.append(self._codes(column))
@@ -71,6 +72,31 @@ class DeclaredLists:
             parts.append(_rows(column, [None], **{lang: [text] for lang, text in named.items()}))
         both = pl.concat([no_code_list(), *parts], how="diagonal")
         return both.select(code_columns(both.columns)).unique(maintain_order=True)
+
+    @cached_property
+    def whole(self) -> dict[str, pl.DataFrame]:
+        """The files of `lists`, with all their variables. Those of an agency may have more than are published."""
+        found = {name: read_list(self.folder / name, self.design) for name in self.said.lists}
+        named = {*self.said.codes, *self.recipe.declared_bands()}
+        named |= {one for frame in found.values() for one in frame["variable"]}
+        bare = [column for column in self.design.columns if column not in named]
+        for name, frame in found.items():
+            strange = self.strange(frame)
+            near = {one: nearest(one, bare) for one in strange}
+            wrong = [one for one in strange if near[one]]
+            if strange and len(strange) == frame["variable"].drop_nulls().n_unique():
+                wrong = wrong or strange
+            if wrong:
+                raise InputError(
+                    f"lists: {name!r} has codes of {wrong[0]!r}, which is no column of the hierarchies and keys."
+                    f"{near[wrong[0]]} They are {listing(self.design.columns, 30)}."
+                )
+        return found
+
+    def strange(self, frame: pl.DataFrame) -> list[str]:
+        """The variables of a code list that are no columns here, and no hierarchies."""
+        known = {*self.design.columns, *(hierarchy.name for hierarchy in self.design.hierarchies)}
+        return [one for one in frame["variable"].drop_nulls().unique(maintain_order=True) if one not in known]
 
     def require(self, column: str, entry: str, known: Iterable[str] | None = None) -> None:
         """Refuse an entry about a column that is not among those of the design, or of `known`."""
@@ -108,7 +134,8 @@ class DeclaredLists:
             for lang, name in named.items()
             if name or (lang == "en" and frame.width > 1)
         }
-        told = [*chosen.values(), *([entry.parent] if entry.parent in frame.columns else [])]
+        above = name_in(entry.parent, frame.columns)
+        told = [*chosen.values(), *([above] if above in frame.columns else [])]
         lines = pl.DataFrame([codes.alias(""), *(frame[one] for one in dict.fromkeys(told))])
         is_first = lines.select(pl.struct(pl.all().str.strip_chars()).is_first_distinct()).to_series()
         frame, codes = frame.filter(is_first), codes.filter(is_first)
@@ -289,6 +316,7 @@ def _table(entry: FileEntry | HierarchyFields, folder: Path) -> pl.DataFrame:
 
 
 def _chosen(frame: pl.DataFrame, name: str, where: str, place: int) -> str:
+    name = name_in(name, frame.columns)
     if name and name not in frame.columns:
         raise InputError(
             f"{where} names the column {name!r}, which the file does not have."

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from ilba.data.columns import spoilt
-from ilba.data.letters import blanks_replaced, folded, in_case, lower_case, one_blank
+from ilba.data.letters import blanks_replaced, folding, in_case, lower_case, one_blank, shown
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
@@ -66,21 +66,21 @@ def unused_keys(design: Design, tables: Iterable[Selection]) -> list[str]:
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:
-    """Codes of one column that differ only by blanks, case or leading zeros."""
+    """Codes of one column that differ only by blanks, case, accents that capitals lost, or leading zeros."""
     found = []
     for codes in finest.codes.lists:
         for column in codes.columns:
-            texts = codes.labels[column].drop_nulls().unique()
+            texts = codes.labels[column].drop_nulls().unique().sort().cast(pl.String).to_list()
             if len(texts) > _MOST:
                 continue
-            groups: dict[str, list[str]] = defaultdict(list)
-            for text in map(str, texts.sort()):
+            folded, groups = folding(texts), defaultdict[str, list[str]](list)
+            for text in texts:
                 same = folded(text)
                 groups[same.lstrip("0") or "0" if same.isdecimal() else same].append(text)
             twice = [group for group in groups.values() if len(group) > 1]
             if twice:
-                shown = listing(("/".join(map(repr, group[:4])) for group in twice), 3)
-                found.append(f"{column} has codes that are nearly the same: {shown}. {_cure(column, twice)}")
+                which = listing(("/".join(map(shown, group[:4])) for group in twice), 3)
+                found.append(f"{column} has codes that are nearly the same: {which}. {_cure(column, twice)}")
     return found
 
 
@@ -127,7 +127,11 @@ def _cure(column: str, twice: list[list[str]]) -> str:
             steps["case"] = case = lower_case(blank)
             if in_case(blank, case).n_unique() > len(twice):  # letters were lost before
                 turkish = f'{name} = {{case = "lower-tr"}}, which makes ı of I and i of İ, or ' if "-tr" in case else ""
-                return f"If they mean the same, write {turkish}a recode of {name} under [recipe] of publication.toml."
+                recode = f'{name} = {{recode = "FILE.csv", unmatched = "keep"}}'
+                return (
+                    f"If they mean the same, write {turkish}{recode} under [recipe] of publication.toml. The file has "
+                    f"two columns: old value, new value."
+                )
         if runs := blanks_replaced(texts):
             steps["replace"] = runs
     return f"If they mean the same, write {name} = {toml(steps)} under [recipe] of publication.toml."

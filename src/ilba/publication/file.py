@@ -228,6 +228,7 @@ def load(file: Path) -> PublicationFile:
     for name in ("source", "hierarchies"):
         if name not in plain:
             raise InputError(f"{str(file)!r} has no [{name}].{nearest(name, plain)} `ilba init FILE...` writes one.")
+    _refuse_below(plain, file.name)
     found = checked(plain, PublicationFile, file.name)
     columns = {name: entry for name, entry in found.recipe.items() if name not in _RecipeFields.__struct_fields__}
     rest = {name: entry for name, entry in found.recipe.items() if name not in columns}
@@ -240,6 +241,26 @@ def load(file: Path) -> PublicationFile:
             )
         checked(entry, ColumnRecipe, f"recipe.{name}")
     return found
+
+
+def _refuse_below(plain: Mapping[str, Any], name: str) -> None:
+    """Refuse an entry of the whole file that stands below a heading: TOML takes it as one of that table."""
+    kinds = {one.name: one.type for one in msgspec.structs.fields(PublicationFile)}
+    own = {
+        heading: kind.__struct_fields__
+        for heading, kind in (kinds | {"recipe": _RecipeFields}).items()
+        if isinstance(kind, type) and issubclass(kind, Struct)
+    }
+    own |= {"codes": (), "maps": ()}  # columns; their entries are tables
+    top = kinds.keys() - own.keys() - {"labels", "hierarchies"}
+    for heading, fields in own.items():
+        table = plain.get(heading)
+        for entry, value in table.items() if isinstance(table, Mapping) else ():
+            if entry in top and entry not in fields and not isinstance(value, Mapping):
+                raise InputError(
+                    f"{name}.{heading}.{entry}: `{entry}` stands at the top of the file, before the first [heading]. "
+                    f"Move it there."
+                )
 
 
 def words(given: str | dict[Any, str], lang: str = "en") -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ilba.data.codelists import as_spelled
 from ilba.data.recipe import matching_case
 from ilba.errors import InputError, listing, some
 from ilba.publication.codelists import DeclaredLists
@@ -31,6 +32,8 @@ class Matched:
     """levels of the same hierarchy, with the codes among these that the data has there"""
     orphans: tuple[str, ...] = ()
     """parents in the code list that are no codes of the level above"""
+    others: tuple[str, ...] = ()
+    """variables of the code list that are no columns here"""
 
     def __str__(self) -> str:
         text = f"{self.column}: {self.what} {self.file} has {some(self.found, 'code')} of the data"
@@ -40,7 +43,9 @@ class Matched:
         text += (
             f", with parents that are no codes of the level above: {listing(self.orphans, 5)}" if self.orphans else ""
         )
-        return text + "".join(f", with codes of {level}: {listing(codes, 5)}" for level, codes in self.strays)
+        text += "".join(f", with codes of {level}: {listing(codes, 5)}" for level, codes in self.strays)
+        more = f"; it also has variables that are no columns here: {listing(self.others, 5)}"
+        return text + more * bool(self.others)
 
 
 def matched(lists: DeclaredLists, maps: Mapping[str, Any], finest: AnyFinestTable) -> list[Matched]:
@@ -51,21 +56,45 @@ def matched(lists: DeclaredLists, maps: Mapping[str, Any], finest: AnyFinestTabl
         for frame in [listed.labels[used]]
         for name in frame.columns
     }
-    found = []
+    labels = as_spelled(lists.labels, finest.codes)
+    found = _of_variables(lists, codes, finest, labels)
     for column, entry in lists.said.codes.items():
-        listed = set(lists.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
+        listed = set(labels.filter(pl.col("variable") == column)["code"].drop_nulls())
         match = _match(lists, column, "the code list", entry.file, codes[column], listed)
         own = {level: codes[level] - codes[column] for level in lists.levels(column) if level != column}
         here = {level: _strays(listed, others, codes[column], entry.pad) for level, others in own.items()}
-        _require_zeros(lists, column, codes)
+        _require_zeros(lists, labels, column, codes)
         for level, strays in here.items():
             if 2 * len(strays) > len(own[level]):
                 raise InputError(_of_all_levels(lists, column, entry.file, level, strays))
         strange = tuple((level, strays) for level, strays in here.items() if strays)
-        found.append(replace(match, strays=strange, orphans=_orphans(lists, column, codes)))
+        found.append(replace(match, strays=strange, orphans=_orphans(lists, labels, column, codes)))
     for column, shape in maps.items():
         drawn = {str(one["id"]) for one in shape["features"]}
         found.append(_match(lists, column, "the map", lists.said.maps[column].file, codes[column], drawn))
+    return found
+
+
+def _of_variables(
+    lists: DeclaredLists, codes: Mapping[str, set[str]], finest: AnyFinestTable, labels: pl.DataFrame
+) -> list[Matched]:
+    """How the files of `lists` match the data, for each of their variables that has codes.
+
+    A code may be listed in another file. Only a column of which no file has a code of the data is refused.
+    """
+    spelled = {name: as_spelled(frame, finest.codes) for name, frame in lists.whole.items()}
+    listed = {name: frame.drop_nulls("code").filter(pl.col("code") != "") for name, frame in spelled.items()}
+    found = []
+    for name, frame in listed.items():
+        others = tuple(lists.strange(frame))
+        for column in (one for one in frame["variable"].unique(maintain_order=True) if one in codes):
+            own = set(frame.filter(pl.col("variable") == column)["code"])
+            every = own.union(*(one.filter(pl.col("variable") == column)["code"] for one in listed.values()))
+            if column in lists.said.codes:
+                every |= set(labels.filter(pl.col("variable") == column)["code"].drop_nulls())
+            match = _match(lists, column, "the code list", name, codes[column], every)
+            found.append(replace(match, found=len(codes[column] & own), extra=len(own - codes[column]), others=others))
+            others = ()
     return found
 
 
@@ -73,7 +102,8 @@ def _match(lists: DeclaredLists, column: str, what: str, file: str, codes: set[s
     common = codes & listed
     if not common:
         entry = lists.recipe.columns.get(column)
-        hint = _hint(codes, listed, column, entry is not None and entry.recode is not None)
+        is_recoded = entry is not None and entry.recode is not None
+        hint = _hint(codes, listed, column, is_recoded=is_recoded, is_whole=file in lists.whole)
         raise InputError(
             f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
             f"{listing(sorted(listed), 3)}.{hint}"
@@ -81,13 +111,13 @@ def _match(lists: DeclaredLists, column: str, what: str, file: str, codes: set[s
     return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
 
 
-def _orphans(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -> tuple[str, ...]:
+def _orphans(lists: DeclaredLists, labels: pl.DataFrame, column: str, codes: Mapping[str, set[str]]) -> tuple[str, ...]:
     """The declared parents of a code list that are no codes of the level above; refused if all are."""
     entry, above = lists.said.codes[column], lists.levels_above(column)
     if not entry.parent or not above:
         return ()
     upper = above[-1]
-    rows = lists.labels.filter(pl.col("variable").is_in([column, upper]))
+    rows = labels.filter(pl.col("variable").is_in([column, upper]))
     parents = set(rows.filter(pl.col("variable") == column)["parent"].drop_nulls()) - {""}
     known = codes[upper] | set(rows.filter(pl.col("variable") == upper)["code"].drop_nulls())
     if parents and not parents & known:
@@ -111,10 +141,10 @@ def _strays(listed: set[str], others: set[str], own: set[str], pad: int | None) 
     return tuple(sorted(listed & others | padded))
 
 
-def _require_zeros(lists: DeclaredLists, column: str, codes: Mapping[str, set[str]]) -> None:
+def _require_zeros(lists: DeclaredLists, labels: pl.DataFrame, column: str, codes: Mapping[str, set[str]]) -> None:
     """Refuse a list of all levels whose upper codes lost the zeros that the data has: they would be other areas."""
     for level in lists.levels_above(column) if lists.said.codes[column].parent else ():
-        listed = set(lists.labels.filter(pl.col("variable") == level)["code"].drop_nulls())
+        listed = set(labels.filter(pl.col("variable") == level)["code"].drop_nulls())
         plain = {one.lstrip("0") for one in listed - codes[level]}
         lost = {one for one in codes[level] - listed if one.lstrip("0") in plain}
         if lost and level not in lists.said.codes:
@@ -146,7 +176,7 @@ def _of_all_levels(lists: DeclaredLists, column: str, file: str, level: str, str
     return told + "top: lists = ['codes.csv']."
 
 
-def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> str:
+def _hint(codes: set[str], listed: set[str], column: str, *, is_recoded: bool, is_whole: bool) -> str:
     """Say what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
@@ -154,10 +184,13 @@ def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> s
         return f" With leading zeros they match: write recipe.{column} = {{{'.., ' * is_recoded}{entry}}}."
     longer = {len(code) for code in codes}
     if len(longer) == 1 and any(code.zfill(width) in codes for code in listed for width in longer):
-        return f" It has no leading zeros: write pad = {next(iter(longer))} beside its file."
+        cure = "write them in it" if is_whole else f"write pad = {next(iter(longer))} beside its file"
+        return f" It has no leading zeros: {cure}."
     shorter = {code.lstrip("0") for code in listed}
     if codes & shorter:
         return " The data has no leading zeros. Write pad in the recipe of the column."
     if case := matching_case(codes, listed):
         return f" In {case[:5]} case they match: write recipe.{column} = {{case = {case!r}}}."
+    if is_whole:
+        return f" Correct the codes of {column!r} in it; `ilba inspect` shows those of the data."
     return " Name another column or property with code = '..'; `ilba inspect` shows what matches."

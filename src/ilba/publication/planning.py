@@ -37,7 +37,7 @@ from ilba.publication.file import words
 from ilba.publication.matching import Matched
 from ilba.publication.prepared import Prepared
 from ilba.release import Release
-from ilba.release.chapter import Chapter, looked_up, place_of
+from ilba.release.chapter import looked_up, place_of
 from ilba.release.folder import shown_codes
 from ilba.release.ledger import Ledger
 from ilba.release.proving import lists_from_the_data
@@ -193,13 +193,15 @@ class Plan:
         return notebook.page(self.title, "plan", notebook.table(["", ""], self._lines()), compared if rows else "")
 
 
-def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | None = None) -> Plan:
+def plan(path: Path_ | None = None, *, wave: str = "", full: bool = False, progress: Progress | None = None) -> Plan:
     """Show the content, loss and risk of a publication. Nothing is written.
 
     Parameters
     ----------
     path : path, optional
         The publication file, or its folder. Left out, publication.toml here.
+    wave : str, default ""
+        The wave, instead of that of the file.
     full : bool, default False
         Compare methods even with many cells, which is slow.
     progress : callable, optional
@@ -216,7 +218,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         The publication file or the data is not what was expected.
     """
     tell = progress or silent
-    prepared = Prepared(path)
+    prepared = Prepared(path, wave)
     begun = time.perf_counter()
     finest, is_own = counted(prepared, progress=progress)
     counting = time.perf_counter() - begun
@@ -248,8 +250,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
                 left_out = listing(names)
                 notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
             if masked is not None:
-                found = lists_from_the_data(masked, prepared.lists.labels, prepared.maps, shown_codes(masked, wanted))
-                may = " So it is with the temporary secret of this plan: `ilba --strict publish` may stop."
+                found = lists_from_the_data(masked, finest.labels, prepared.maps, shown_codes(masked, wanted))
+                may = " This was found with the temporary secret of this plan: `ilba --strict publish` may stop."
                 unsure = "" if is_own else may
                 stops += [one + unsure for one in found]
                 notes += [one + unsure for one in found]
@@ -260,7 +262,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
     if compared and not is_own:
-        insider = ", what the insider proves possibly much" if learnt else ""
+        insider = ", those of the insider possibly much" if learnt else ""
         notes.append(
             f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
         )
@@ -410,30 +412,20 @@ def _ledger(
     except (UnsafeRelease, IlbaError) as problem:
         return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}, unlike
     kept = chapter.kept(finest, move) if name == "controlled" else {}
-    return [], text, has_other_data(chapter, finest), kept, unlike
-
-
-def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:
-    """Whether other records were published under the same wave: a mistake, or a correction."""
-    same = [
-        one
-        for one in chapter.publications
-        if one.wave == chapter.wave and not one.withdrawn and set(one.columns) == set(finest.design.columns)
-    ]
-    return bool(chapter.wave and same) and all(one.data != chapter.data for one in same)
+    return [], text, chapter.has_other_data(finest.design), kept, unlike
 
 
 def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:
-    """Refuse other data for a published wave."""
-    if book is not None and secret is not None and has_other_data(looked_up(finest, secret, book), finest):
+    """Refuse other data for a published wave: a mistake, or a correction."""
+    if book is not None and secret is not None and looked_up(finest, secret, book).has_other_data(finest.design):
         raise Conflict(_other_data(prepared), "")
 
 
 def _other_data(prepared: Prepared) -> str:
     wave = prepared.said.population.wave
     return (
-        f"these are not the records that were published as wave {wave!r}. A new count of the people needs a new wave "
-        f"under [population]. To correct that wave: ilba publish{prepared.typed} --correction"
+        f"these are not the records that were published as wave {wave!r}. A new count of the people needs a new wave: "
+        f"--wave, or under [population]. To correct that wave: ilba publish{prepared.typed} --correction"
     )
 
 

@@ -41,10 +41,11 @@ HOW = ("bound", "sweeps", "move", "noise")
 class Prepared:
     """A publication file with its recipe, design and lists. Files are read when they are needed."""
 
-    def __init__(self, path: Path_ | None = None) -> None:
+    def __init__(self, path: Path_ | None = None, wave: str = "") -> None:
         self.file = found_at(path)
         self.folder = self.file.parent
-        self.said: PublicationFile = _with_wave(load(self.file))
+        self._wave = wave
+        self.said: PublicationFile = _with_wave(load(self.file), wave)
         if "://" in self.said.source.file:
             raise InputError(
                 f"source.file is the URL {self.said.source.file!r}, and a publication reads files of this machine. "
@@ -153,8 +154,9 @@ class Prepared:
 
     @property
     def typed(self) -> str:
-        """The argument of a command that names this publication file."""
-        return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
+        """The arguments of a command that name this publication file and the wave, if it was given beside the file."""
+        file = "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
+        return f"{file} --wave {shlex.quote(self._wave)}" if self._wave else file
 
     @property
     def risk_command(self) -> str:
@@ -320,13 +322,16 @@ class Prepared:
 def _named_by(wave: str, text: str, entry: str) -> str:
     """An entry with the wave in place of `{wave}`."""
     if "{wave}" in text and not wave:
-        raise InputError(f"{entry} = {text!r} needs the wave. Write wave = '..' under [population].")
+        raise InputError(f"{entry} = {text!r} needs the wave. Type --wave, or write wave = '..' under [population].")
     return text.replace("{wave}", wave)
 
 
-def _with_wave(said: PublicationFile) -> PublicationFile:
-    """The same file with the wave in place of `{wave}` in its files, the period, and the days of ages."""
-    people, source = said.population, said.source
+def _with_wave(said: PublicationFile, wave: str) -> PublicationFile:
+    """The same file with the wave in place of `{wave}` in its files, the period, and the days of ages.
+
+    A wave that is given takes the place of the one in the file.
+    """
+    people, source = msgspec.structs.replace(said.population, wave=wave or said.population.wave), said.source
     source = msgspec.structs.replace(source, file=_named_by(people.wave, source.file, "source.file"))
     period = _named_by(people.wave, people.period, "population.period")
 

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.data.codelists import CODE_COLUMNS
-from ilba.data.columns import ColumnFacts, facts_of
+from ilba.data.columns import AREAS, ColumnFacts, facts_of
+from ilba.data.hierarchies import read_hierarchy
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.missing import SHORT
 from ilba.data.reading import LABELLED, kind_of, time_folders, time_of, value_labels
@@ -171,6 +172,11 @@ def _are_same(frame: pl.DataFrame, one: str, other: str) -> bool:
     return len(sizes) == 1
 
 
+def _are_areas(columns: Sequence[str]) -> bool:
+    """Whether the name of a column is one of an area."""
+    return any(AREAS.search(name) for name in columns)
+
+
 def _finest_codes(frame: pl.DataFrame, by: str) -> pl.DataFrame:
     """A list without the codes of upper levels: those that one of its columns names as parents of others."""
     uppers = set().union(*(_uppers(frame, by, name) for name in frame.columns if name != by))
@@ -248,8 +254,7 @@ class _Proposal:
             if chain is None:
                 chain = [column]
                 chains.append(chain)
-            depth = next(one.depth for one in self.found.files if one.path == tree.file)
-            self.above[column] = [f"{column}_{level}" for level in range(1, depth)]
+            self.above[column] = self._levels_of(tree)
             chain[:0] = self.above[column]
         for chain in chains:
             match = self.lists.get(chain[-1]) if chain[-1] not in self.above else None
@@ -262,8 +267,25 @@ class _Proposal:
                 below = self._below(match, level, own)
                 chain.insert(chain.index(below), level)
                 self.derived[level] = (own[-1], match)
-        names = ["area", *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
+        chains.sort(key=lambda one: not _are_areas(one))
+        first = "area" if len(chains) == 1 or _are_areas(chains[0]) else "hierarchy1"
+        names = [first, *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
         return dict(zip(names, chains, strict=True))
+
+    def _levels_of(self, tree: Match) -> list[str]:
+        """Name the levels above a column by the variables of the code lists that have exactly their codes."""
+        taken = {name for names in self.above.values() for name in names} | {one.name for one in self.source.columns}
+        known: dict[str, set[str]] = {}
+        for one in self.whole:
+            for variable, code in one.frame.select(pl.col(CODE_COLUMNS[:2]).cast(pl.String)).iter_rows():
+                known.setdefault(variable, set()).add(code)
+        codes = read_hierarchy(tree.file).tree
+        names = []
+        for level in range(1, int(codes["depth"].max() or 0)):  # type: ignore[arg-type]
+            own = set(codes.filter(pl.col("depth") == level)["code"])
+            fitting = [name for name, listed in known.items() if listed == own and name not in taken]
+            names.append(fitting[0] if len(fitting) == 1 else f"{tree.column}_{level}")
+        return names
 
     def _levels_in(self, match: Match, taken: set[str], chain: Sequence[str]) -> list[str]:
         """Columns of a code list that are levels above its codes: each code has one, and they repeat.
@@ -526,7 +548,8 @@ class _Proposal:
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
             "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
-            "# It contains no value of the data. Next: `ilba plan` is a dry run, `ilba publish` publishes.",
+            "# Of the data it holds only spellings of missing values and names of total lines.",
+            "# Next: `ilba plan` is a dry run, `ilba publish` publishes.",
             "",
             "format = 1",
             "# These entries were proposed from the data. Check and correct each, then remove it from this list.",

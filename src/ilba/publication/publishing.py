@@ -19,7 +19,7 @@ import msgspec
 
 from ilba import __version__
 from ilba.data.reading import matching, parts_of
-from ilba.design.design import Origins, file_name
+from ilba.design.design import Origins
 from ilba.errors import (
     Advice,
     InputError,
@@ -34,6 +34,7 @@ from ilba.errors import (
 from ilba.files import making, replacing, working_in
 from ilba.output import decision, drawing, pdf
 from ilba.output.export import FORMATS, export
+from ilba.output.naming import file_names
 from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
@@ -132,6 +133,7 @@ def _mark(what: Any) -> str:
 def publish(
     path: Path_ | None = None,
     *,
+    wave: str = "",
     spark: Any = None,
     accept_conflict: str | None = None,
     correction: bool = False,
@@ -143,6 +145,8 @@ def publish(
     ----------
     path : path, optional
         The publication file, or its folder. Left out, publication.toml here.
+    wave : str, default ""
+        The wave, instead of that of the file, also for each `{wave}` in it.
     spark : SparkSession or callable, optional
         Count on Spark. A function that returns a session is called only if there is work. Left out, in this process.
     accept_conflict : str, optional
@@ -167,7 +171,7 @@ def publish(
     Conflict
         It conflicts with an earlier publication, or other records were published as this wave. Nothing was published.
     """
-    prepared = Prepared(path)
+    prepared = Prepared(path, wave)
     prepared.check_outputs()
     refuse_replacing(prepared)
     with working_in(prepared.confidential, lambda: _tell_waiting(prepared.confidential)):
@@ -361,8 +365,8 @@ class _Run:
         said = self.prepared.said.outputs
         several = len(said.languages) > 1
         return [
-            (f"{file_name(table)}{f'.{lang}' if several else ''}.{_ENDINGS.get(kind, kind)}", table, kind, lang)
-            for table in release.tables
+            (f"{name}{f'.{lang}' if several else ''}.{_ENDINGS.get(kind, kind)}", table, kind, lang)
+            for table, name in file_names(release.tables).items()
             for kind in said.formats
             for lang in said.languages
         ]

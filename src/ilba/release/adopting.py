@@ -198,9 +198,9 @@ def _check_written(file: str, shown: pl.DataFrame, table: Table) -> None:
     left_out = _without(missing, shown, table.selection.columns or ours.columns)
     if other.is_empty() and left_out.height == missing.height > 0:
         raise UnsafeRelease(
-            f"{file!r} has only {some(theirs.height, 'row')} of the {ours.height:,} that these masks give, which are "
-            f"the same. Nothing was entered. Give the file with all rows, as R wrote it. If only these rows were "
-            f"published, or the file is lost, {by_name}"
+            f"{file!r} has only {some(theirs.height, 'row')} of the {ours.height:,} that these masks give. The rows "
+            f"that it has agree. Nothing was entered. Give the file with all rows, as R wrote it. If only these rows "
+            f"were published, or the file is lost, {by_name}"
         )
     if differing := max(missing.height, other.height):
         raise UnsafeRelease(

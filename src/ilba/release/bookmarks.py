@@ -46,7 +46,7 @@ def _ledgers(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(
-            f"{str(file)!r} is damaged. It says how far the ledgers of this secret are: restore it from a copy."
+            f"{str(file)!r} is damaged. It records the state of the ledgers of this secret: restore it from a copy."
         ) from None
 
 
@@ -107,8 +107,8 @@ def population_at(store: Path | None, ledger: Ledger) -> str:
         return ""
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(
-            f"{str(file)!r} is damaged. It says how far the ledger was when this store was published last: restore it "
-            f"from a copy."
+            f"{str(file)!r} is damaged. It records the state of the ledger when this store was last published: "
+            f"restore it from a copy."
         ) from None
     if not ledger.holds(number, digest):
         raise StoreError(

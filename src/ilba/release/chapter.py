@@ -155,18 +155,40 @@ class Chapter:
 
     # --- conflicts
 
-    @property
-    def beside(self) -> list[Publication]:
-        """The publications whose method and K the next one must have: of this wave, otherwise of all waves.
+    def beside(self, design: Design) -> tuple[list[Publication], list[Publication]]:
+        """The publications whose secret, method and K the next one must have: of this count, and of the series.
 
-        A conflict that was accepted for one wave is not accepted for another one, which was published as before.
+        This count is the same true counts, which show the same numbers again; the series does not matter then.
+        Otherwise it is the wave of the same name, which these counts correct.
         """
-        before = self.publications
-        return [one for one in before if self._is_same(one.data, one.wave) and not one.sums] or before
+        before = [one for one in self.publications if not one.sums] or self.publications
+        if same := [one for one in before if one.data == self.data]:
+            return same, []
+        return [one for one in before if one.wave == self.wave != ""], self._series(before, design)
 
-    def otherwise(self, way: Way) -> Publication | None:
-        """The last publication, if these people were published in other ways, but not in this one."""
-        return None if way in {one.way for one in self.beside} else next(reversed(self.beside), None)
+    def _series(self, before: Sequence[Publication], design: Design) -> list[Publication]:
+        """The first publication of each wave of the same columns, since the last new wave with an accepted conflict.
+
+        So this conflict changes the way of all later waves. One that is accepted for a known wave does not.
+        """
+        columns, known = {*design.columns}, set[str]()
+        series: list[Publication] = []
+        for one in [one for one in before if {*one.columns} == columns] or before:
+            if one.data not in known and f"wave {one.wave}" not in known:
+                series = [one] if one.accepted_conflict and not one.adopted else [*series, one]
+            known |= {one.data, f"wave {one.wave}"} if one.wave else {one.data}
+        return series
+
+    def otherwise(self, way: Way, design: Design, is_out: bool = False) -> Publication | None:
+        """The last publication of this count or of the series whose way is another one, if that is a conflict.
+
+        One of the same ways is enough for this count; in a series, all must be the same, except for a past publication.
+        """
+        count, series = self.beside(design)
+        others = [one for one in series if one.way != way]
+        if count and way not in {one.way for one in count}:
+            return count[-1]
+        return others[-1] if others and not (is_out and len(others) < len(series)) else None
 
     def shows_others(self, finest: AnyFinestTable, way: Way) -> bool:
         """Whether these people were published in this way, but with other masks or record keys than in this table."""
@@ -191,9 +213,12 @@ class Chapter:
         `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly. `is_out` is
         a publication of the past: it shows the masks of the table, also where the ledger has others.
         """
-        before, beside, design = self.publications, self.beside, finest.design
-        reasons = [*self._conflicts, *self._of_way(way), *self._of_numbers(finest, way, wanted, numbers)]
-        designs = {frozenset(one.columns) for one in beside if not one.sums}
+        before, design = self.publications, finest.design
+        reasons = [*self._conflicts, *self._of_way(way, design, is_out)]
+        reasons += self._of_numbers(finest, way, wanted, numbers)
+        others = [one for one in before if not one.sums]
+        shown = [one for one in others if self._is_same(one.data, one.wave)] or others
+        designs = {frozenset(one.columns) for one in shown}
         if designs and frozenset(design.columns) not in designs:
             reasons.append(self._of_design(design, designs))
         if secret := self._other_secret(finest):
@@ -210,6 +235,12 @@ class Chapter:
         despite = [one for one in self.publications if one.accepted_conflict]
         others = [one for one in despite if not self._is_same(one.data, one.wave)]
         return len(others) < len(despite), list(dict.fromkeys(one.wave or one.date[:10] for one in others))
+
+    def has_other_data(self, design: Design) -> bool:
+        """Whether other true counts were published under this wave: a mistake, or a correction."""
+        same = [one for one in self.publications if one.wave == self.wave != "" and not one.withdrawn]
+        same = [one for one in same if {*one.columns} == {*design.columns}]
+        return bool(same) and all(one.data != self.data for one in same)
 
     def doubts(self, design: Design, way: Way) -> list[str]:
         """What a person should check because earlier waves are otherwise: the order of keys, missing values, codes."""
@@ -244,31 +275,37 @@ class Chapter:
 
     def _other_secret(self, finest: AnyFinestTable) -> str:
         """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""
-        entries = [one for one in self._entries if self._is_same(one["data"], one["wave"])] or self._entries
-        secrets = {entry["fingerprint"] for entry in entries if entry["fingerprint"]}
-        return "" if finest.fingerprint is None or finest.fingerprint in secrets else min(secrets, default="")
+        of = {entry["data"]: entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
+        known = [{of[one.data] for one in group if one.data in of} for group in self.beside(finest.design)]
+        others = [secrets for secrets in known if secrets and finest.fingerprint not in secrets]
+        return min(others[0]) if others and finest.fingerprint is not None else ""
 
-    def _of_way(self, way: Way) -> list[str]:
+    def _of_way(self, way: Way, design: Design, is_out: bool) -> list[str]:
         """Whether these people were published with another K, and whether by another method."""
-        last = self.otherwise(way)
+        last = self.otherwise(way, design, is_out)
         if last is None:
             return []
         (method, K, rest), day = way, last.date[:10]
+        when = f"wave {last.wave!r}, {day}" if last.wave else day
         reasons = []
         if last.threshold != K:
             reasons.append(
-                f"{self._called} was published with K={last.threshold} ({day}), and this store has K={K}. {_COMPARED} "
+                f"{self._called} was published with K={last.threshold} ({when}), and this store has K={K}. {_COMPARED} "
                 f"Build again with mask_thr={last.threshold} (--mask-thr {last.threshold})."
             )
         if (last.method, last.way[2]) != (method, rest):
             told = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
             now = f" and parameters {rest}" if "=" in rest else f" and cells={rest!r}" if rest else ""
-            is_next = not any(self._is_same(one.data, one.wave) for one in self.publications)
+            is_next = not any(self._is_same(one.data, one.wave) or one.way != last.way for one in self.publications)
             is_safer = is_next and (last.way[:2], method) == (("ilba", K), "controlled")
             or_so = ", or accept the conflict: controlled keeps the masks of unchanged counts" if is_safer else ""
+            advice = f"Publish as before{or_so}."
+            count, series = self.beside(design)
+            if count and series and {one.way for one in count} != {one.way for one in series}:
+                advice = "This wave and later ones have different methods: leave this wave as it was published."
             reasons.append(
-                f"{self._called} was published with method={last.method!r}, K={last.threshold} and {told} ({day}), "
-                f"and this is method={method!r}{now}. {_COMPARED} Publish as before{or_so}."
+                f"{self._called} was published with method={last.method!r}, K={last.threshold} and {told} ({when}), "
+                f"and this is method={method!r}{now}. {_COMPARED} {advice}"
             )
         return reasons
 
@@ -320,8 +357,8 @@ class Chapter:
         notice(
             f"{some(differing, 'small count')} had another mask in {_named(before)} (confidential). Readers who know "
             f"that such a count did not change can tell that it is small. Later publications keep the masks that were "
-            f"entered first, so that is best the latest wave. If it was not, and nothing was published with this "
-            f"ledger yet, remove it and enter the latest wave first."
+            f"entered first, so the latest wave is best entered first. If another one was, and nothing was published "
+            f"with this ledger yet, remove the ledger and enter the latest wave first."
         )
         return []
 
@@ -368,10 +405,13 @@ class Chapter:
                 f"and the path of the finer store."
             )
         known = listing(sorted(next(iter(designs))))
+        renamed = "publish with from_ledger= (--from-ledger) and the path of the earlier store."
+        if not any(one.method == "controlled" for one in self.publications):  # its tables alone are sums of masks
+            renamed = "build with the earlier names and groups."
         return (
             f"{self._called} was published by other columns ({known}). {_COMPARED} A finer or crossing design cannot "
             f"be made safe afterwards. Publish tables of the earlier design; where a column was only renamed or "
-            f"regrouped, publish with from_ledger= (--from-ledger) and the path of the earlier store."
+            f"regrouped, {renamed}"
         )
 
     def _refuse(

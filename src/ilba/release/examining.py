@@ -231,7 +231,7 @@ def _compared(one: Release, other: Release, ledgers: Sequence[Ledger]) -> Iterat
     if text and _corrects(one, other, ledgers):
         text = (
             f"{str(one.path)!r} and {str(other.path)!r} are of the same population and wave, and one corrects the "
-            f"other: where a count is the same, its mask is."
+            f"other: where a count is the same, its mask is the same."
         )
         yield Finding(str(other.path), "release", text)
     elif text:

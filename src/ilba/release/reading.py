@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import itertools
@@ -21,7 +22,8 @@ import polars as pl
 from ilba import notebook
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import code_columns, listed_paths, worded
-from ilba.design.design import MASKED, Design, Level, Names, Selection, file_name
+from ilba.design.design import MASKED, Design, Level, Names, Selection, file_name, shown_name
+from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.release.manifest import NewerFormat, load
 from ilba.tables.store import UNREADABLE
@@ -175,8 +177,37 @@ class Release:
         selection = self.design.select(level, key)
         name = self.design.at(selection.levels, selection.keys).name
         if name not in self.tables:
-            raise InputError(f"this release has no table {name!r}. It has {listing(self.tables)}.")
+            shown = listing(map(shown_name, self.tables))
+            raise InputError(f"this release has no table {shown_name(name)!r}. It has {shown}.")
         return self.tables[name]
+
+    def named(self, name: str) -> PublicTable:
+        """Find a table by its name.
+
+        Parameters
+        ----------
+        name : str
+            The name as in `tables`, or with its columns as they are, such as "Δήμος.Φύλο".
+
+        Returns
+        -------
+        PublicTable
+            The table.
+
+        Raises
+        ------
+        InputError
+            The release has no table of this name.
+        """
+        if name in self.tables:
+            return self.tables[name]
+        with contextlib.suppress(InputError):  # a part of it is no column
+            [wanted] = wanted_tables(self.design, [name])
+            if wanted.name in self.tables:
+                return self.tables[wanted.name]
+        shown = shown_name(str(name))
+        near = nearest(shown, map(shown_name, self.tables))
+        raise InputError(f"this {type(self).__name__.lower()} has no table {shown!r}.{near}")
 
     def content(self, file: str) -> bytes:
         """Read a file of the release, after checking it against the manifest.
@@ -210,7 +241,7 @@ class Release:
         Parameters
         ----------
         name : str
-            The name, such as "LA3.gender"; `tables` lists them.
+            The name, such as "LA3.gender"; `tables` lists them, and `named` finds it.
 
         Returns
         -------
@@ -224,9 +255,8 @@ class Release:
         StoreError
             The file of the table is missing or was changed.
         """
-        if name not in self.tables:
-            raise InputError(f"this release has no table {name!r}.{nearest(name, self.tables)}")
-        return self.parsed(self.tables[name], self.content(self.tables[name].file))
+        found = self.named(name)
+        return self.parsed(found, self.content(found.file))
 
     def parsed(self, table: PublicTable, content: bytes) -> pl.DataFrame:
         """Read a table from the checked bytes of its file.
@@ -366,7 +396,7 @@ class Release:
         polars.DataFrame
             Labels and N_masked. A code without a label stays unchanged.
         """
-        return worded(self.table(name), self.codes, self.tables[name].columns, lang)
+        return worded(self.table(name), self.codes, self.named(name).columns, lang)
 
     def audit(self, store: Any = None, **options: Any) -> Any:
         """Find out what anybody can prove from all tables together: see `ilba.audit` (confidential).

@@ -7,7 +7,6 @@ changed compares both, and a mask that changed without a reason proves a small c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -35,17 +34,16 @@ def turned_over(
     release, by_ledger, found = _release(last), now.turned_over(before), []
     for column in columns:
         many = {label for label, n in now.records.get(column, {}).items() if label and n >= last.threshold}
-        shown = cache(lambda column=column: _shown(release, column))
+        shown = set() if release is None else _shown(release, column)
         if column in by_ledger:
             came, went = by_ledger[column]
-            new = labels_among(came, column, many, secret)
-            known = new and shown()
-            old = labels_among(went, column, known, secret) if known else set()
-            gone = len(old) if known else len(went) - len(labels_among(went, column, [""], secret))
+            new, old = labels_among(came, column, many, secret), labels_among(went, column, shown, secret)
+            gone = len(old) if shown else len(went) - len(labels_among(went, column, [""], secret))
+        elif release is None:
+            continue
         else:
             grown = {label for label in many if now.records[column][label] >= 2 * last.threshold}
-            new = grown - shown() - _listed(release, column) if shown() else set()
-            old = shown() - now.records.get(column, {}).keys()
+            new, old = grown - shown - _listed(release, column), shown - now.records.get(column, {}).keys()
             gone = len(old)
         if new and gone:
             found.append(_told(column, last, gone, old, new))
@@ -59,14 +57,15 @@ def _told(column: str, last: Publication, gone: int, old: set[str], new: set[str
         f"{column}: {gone:,} {'code' if gone == 1 else 'codes'} of {wave} {'is' if gone == 1 else 'are'} gone{went}, "
         f"{len(new):,} {'is' if len(new) == 1 else 'are'} new ({listing(map(repr, sorted(new)), _SHOWN)}). Where only "
         f"the code changed, cells would get second masks, which can prove small counts. Keep the old code there: "
-        f"recode the new one to it in the recipe; the code list may give it the new label."
+        f"recode the new one to it in the recipe; the code list may give it the new label. After a merger the old "
+        f"codes stay gone, without a recode."
     )
 
 
 def _release(publication: Publication) -> Release | None:
     """The release of a publication, if it is still in its place."""
     place = Path(publication.place)
-    if not publication.place or not place.is_dir() or checksum_of(place) != publication.checksum:
+    if checksum_of(place) != publication.checksum:
         return None
     try:
         return Release(place)
@@ -74,17 +73,15 @@ def _release(publication: Publication) -> Release | None:
         return None
 
 
-def _listed(release: Release | None, column: str) -> set[str]:
+def _listed(release: Release, column: str) -> set[str]:
     """The codes of a column in the code list of a release: declared, or published in any table."""
-    if release is None:
-        return set()
     return set(release.codes.filter(pl.col("variable") == column)["code"].drop_nulls().cast(pl.String))
 
 
-def _shown(release: Release | None, column: str) -> set[str]:
+def _shown(release: Release, column: str) -> set[str]:
     """The codes of a column that have a published count, from the smallest table that has the column."""
-    tables = [] if release is None else [table for table in release.tables.values() if column in table.columns]
-    if release is None or not tables:
+    tables = [table for table in release.tables.values() if column in table.columns]
+    if not tables:
         return set()
     try:
         table = release.table(min(tables, key=lambda one: one.rows).name)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import polars as pl
 
 from ilba.cells.codes import CodeLists
-from ilba.data.codelists import listed_paths, read_labels
+from ilba.data.codelists import as_spelled, listed_paths, read_labels
+from ilba.data.shapes import with_code
 from ilba.design.design import Design, Level, Names, Selection, columns_named
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, nearest, notice, some
@@ -94,7 +95,7 @@ def release(
     is_chosen_now = chosen_method == "controlled" and not finest.chosen and finer is None
     planned = wanted_tables(design, plan) if is_chosen_now or plan != "all" else wanted
     _refuse_dropped(finest)
-    given = finest.labels if labels is None else read_labels(labels, design)
+    given = finest.labels if labels is None else as_spelled(read_labels(labels, design), finest.codes)
     maps = _maps(geometry, design)
     in_languages = read_texts(texts)
     if audit is not None:
@@ -118,6 +119,7 @@ def release(
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
         _tell_of_no_name(subject, chapter)
+        _tell_of_other_records(subject, chapter)
         for doubt in chapter.doubts(design, now):
             notice(doubt)
         if epsilon is not None:
@@ -177,7 +179,8 @@ def publishable(
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
         is_plain = not finest.chosen and finest.remembers
-        is_chosen_now = is_plain and any(one.method == "controlled" for one in chapter.beside)
+        count, series = chapter.beside(finest.design)
+        is_chosen_now = is_plain and any(one.method == "controlled" for one in (*count, *series))
         move = chapter.move(finest.design.threshold) if is_chosen_now else finest.move
         method = "controlled" if is_chosen_now else finest.method
         if method == "ilba" and finest.design.cells == "grid":
@@ -221,7 +224,7 @@ def other_numbers(finest: AnyFinestTable, so: str = OUTSIDE) -> str:
     if chapter is None:
         return ""
     own = way(finest.method, finest.design, finest.by, finest.move)
-    if (last := chapter.otherwise(own)) is not None:
+    if (last := chapter.otherwise(own, finest.design)) is not None:
         return (
             f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
             f"this table has method={finest.method!r} and K={finest.design.threshold}. {so}"
@@ -250,7 +253,7 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
 def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
     """How far large counts may move: as requested or as already chosen; None if the ledger decides."""
     if given is not None and method != "controlled":
-        raise InputError("move goes with method='controlled'. Other methods leave large counts to their own rules.")
+        raise InputError("move goes with method='controlled'. Other methods have their own rules for large counts.")
     move = None if given is None else move_of(given, finest.design.threshold)
     if finest.chosen and move not in (None, finest.move):
         raise InputError(f"move={move}: the masks of this store were chosen with move={finest.move}. Leave it out.")
@@ -352,6 +355,17 @@ def _tell_of_no_name(finest: AnyFinestTable, chapter: Chapter) -> None:
         notice(
             f"the ledger has these people as {chapter.name!r}, wave {named[0].wave!r}, but this release does not name "
             f"them, so it cannot be shown beside other waves. Give population= and wave= (--population, --wave) to "
+            f"build, from_counts or read_rds (ilba convert).",
+            Advice,
+        )
+
+
+def _tell_of_other_records(finest: AnyFinestTable, chapter: Chapter) -> None:
+    """Say that a release has the wave of an earlier one, but other true counts."""
+    if chapter.has_other_data(finest.design):
+        notice(
+            f"wave {chapter.wave!r} of {chapter.name!r} was published from other records. Unchanged counts keep their "
+            f"masks. Unless this release replaces that one, give the records a wave of their own: wave= (--wave) of "
             f"build, from_counts or read_rds (ilba convert).",
             Advice,
         )
@@ -629,22 +643,9 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
         if shape.get("type") != "FeatureCollection":
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
-        maps[column] = {**shape, "features": [_with_code(feature, column) for feature in features]}
-    return maps
-
-
-def _with_code(feature: Mapping[str, Any], column: str) -> Mapping[str, Any]:
-    """A feature that names its area: by `id`, a property `code`, or the property with the column's name."""
-    given = feature.get("properties")
-    properties = given if isinstance(given, Mapping) else {}
-    named = feature.get("id", properties.get("code"))
-    if named is not None:
-        return feature
-    code = next((properties[name] for name in ("code", column) if properties.get(name) is not None), None)
-    if code is None:
-        raise InputError(
-            f"a feature of the geometry of {column!r} has no code: no `id`, and no property 'code' or {column!r}. Its "
-            f"properties: {listing(properties, 20) or 'none'}. Call the one with the code {column!r}. Or publish with "
-            f'publication.toml, where [maps] names it: {column} = {{file = "areas.geojson", code = "NAME"}}'
+        named = (
+            f" Or publish with publication.toml, where [maps] names it: {column} = "
+            f'{{file = "areas.geojson", code = "NAME"}}'
         )
-    return {**feature, "id": code}
+        maps[column] = {**shape, "features": [with_code(feature, column, named) for feature in features]}
+    return maps

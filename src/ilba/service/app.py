@@ -35,6 +35,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ilba import __version__
+from ilba.design.design import shown_name
 from ilba.errors import IlbaError, InputError, listing, nearest
 from ilba.output.export import rendered, variables_csv
 from ilba.service import answers, choosing, codelists, saved
@@ -403,7 +404,7 @@ class _Service:
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
             return as_json(answers.data(table, found.entry, placement), lang)
-        name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
+        name = quote(f"{found.entry.file}.{ending}", safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
         content = variables_csv(table, **written) if format == "csv" else rendered(table, kind)
         return Answer(content, media, {"Content-Disposition": shown, "Content-Language": lang})
@@ -580,7 +581,9 @@ class _Service:
         if entry is None:
             names = [one.id for served in self.catalog.releases for one in served.entries.values()]
             last = self.catalog.last(name)  # named as if its release was served alone
-            close = f" Did you mean {last.id!r}?" if last else nearest(name[:60], names[:2000])
+            known = [last.id] if last else names[:2000]
+            shown = [text if self._by_name(text := shown_name(one)) else one for one in known]
+            close = f" Did you mean {shown[0]!r}?" if last else nearest(name[:60], shown)
             raise UnknownError(f"there is no table {name[:60]!r}.{close} /api/v2/tables lists all tables.")
         return entry
 
@@ -632,12 +635,11 @@ class _Pieces(Response):
 
 def _in_words(missing: list[str], stale: list[str], damaged: list[str]) -> str:
     """What an operator has to know, without paths of this machine."""
-    said = [f"The release {name!r} is gone, and nothing of it is answered." for name in missing]
+    said = [f"The release {name!r} is gone, and nothing of it is served." for name in missing]
     said += [
-        f"What was put in the place of the release {name!r} cannot be read; the release before it is answered."
-        for name in stale
+        f"The replacement of the release {name!r} cannot be read; the earlier release is served." for name in stale
     ]
-    said += [f"The file {name!r} is damaged or missing, and is not answered from." for name in damaged[:_MOST_DAMAGED]]
+    said += [f"The file {name!r} is damaged or missing, and is not served." for name in damaged[:_MOST_DAMAGED]]
     return " ".join([*said, "Restore it, or make the release again."]) if said else "Every release can be read."
 
 

@@ -79,6 +79,11 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", plain.casefold().translate(_LETTERS))
 
 
+def spaced(text: str) -> str:
+    """A name as it is searched for: folded, with one space for hyphens and other signs. `search.js` does the same."""
+    return " ".join("".join(" " if unicodedata.category(one)[0] in "PSZ" else one for one in folded(text)).split())
+
+
 def split(text: str) -> list[str]:
     """A list separated by commas; a value with a comma is in quotes, or in [ ]."""
     if not text:

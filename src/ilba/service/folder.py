@@ -25,6 +25,7 @@ import polars as pl
 
 from ilba.design.tables import coarser
 from ilba.errors import IlbaError, StoreError
+from ilba.output.naming import file_names
 from ilba.output.series import Series, time_of
 from ilba.output.wording import Labels, languages
 from ilba.release import MANIFEST, PublicTable, Release
@@ -75,6 +76,12 @@ class TableEntry:
         return self.served.release
 
     @property
+    def file(self) -> str:
+        """The name of its file for readers, without the ending."""
+        prefix = self.id.removesuffix(self.table.name).replace(":", ".")
+        return prefix + self.served.files[self.table.name]
+
+    @property
     def is_stored(self) -> bool:
         """Whether the table itself was published (for a series, in every wave); otherwise it is summed here."""
         if not self.served.members:
@@ -116,6 +123,11 @@ class ServedRelease:
     def size(self, column: str) -> int:
         """The number of published codes of a variable."""
         return int(self._sizes.get(column, 0))
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """By the names of tables, the names of their files for readers, without the ending."""
+        return file_names(self.entries)
 
     @cached_property
     def languages(self) -> list[str]:
@@ -232,8 +244,8 @@ class Folder:
                         self._away = None
                     self._broken = began if self._broken is None else self._broken
                     if _is_past(self._broken):
-                        answered = "Nothing" if self._away is not None else "The release before it"
-                        self._tell(f"{problem} {answered} is answered until it is restored.", mark)
+                        answered = "Nothing" if self._away is not None else "The earlier release"
+                        self._tell(f"{problem} {answered} is served until it is restored.", mark)
 
     def content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
         """A file of the release, as published."""
@@ -287,7 +299,7 @@ class Folder:
 
     def _tell_damage(self, file: str) -> None:
         said = f"{file!r} of the release {str(self.path)!r} is missing or was changed"
-        self._tell(f"{said}, and is not answered from. Make the release again, or restore it.", self._manifest, file)
+        self._tell(f"{said}, and is not served. Make the release again, or restore it.", self._manifest, file)
 
     def _tell(self, text: str, *about: object) -> None:
         """Log a line for the operator, once for each problem."""

@@ -59,7 +59,7 @@ def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure
             if not areas & set(axes) <= kept or rest <= kept:
                 raise InputError(
                     "an index compares the share of a group inside each area. So the table needs a variable besides "
-                    "its areas, and of names the areas without it."
+                    "its areas. `of` must name the areas, but not that variable."
                 )
             whole = _projected(catalog, entry, places, rest) / _projected(catalog, entry, places, kept - areas)
             share = 100 * share / whole

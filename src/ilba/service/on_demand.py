@@ -115,14 +115,14 @@ def own_areas(content: bytes) -> list[_OwnArea]:
         ) from None
     names = [one.name for one in areas]
     if not 1 <= len(areas) <= MOST_AREAS:
-        raise InputError(f"the body has {some(len(areas), 'area')}; it has 1 to {MOST_AREAS}.")
+        raise InputError(f"the body has {some(len(areas), 'area')}. Give 1 to {MOST_AREAS}.")
     if len(set(names)) < len(names) or not all(0 < len(name) <= _MOST_NAME for name in names):
-        raise InputError(f"every area has a name of its own, of up to {_MOST_NAME} letters.")
+        raise InputError(f"every area needs a name of its own, of up to {_MOST_NAME} letters.")
     for one in areas:
         if bool(one.codes) == bool(one.polygon):
             raise InputError(f"the area {one.name[:50]!r} needs either codes or a polygon.")
         if one.polygon and not 3 <= len(one.polygon) <= MOST_CORNERS:
-            raise InputError(f"the polygon of {one.name[:50]!r} has 3 to {MOST_CORNERS:,} corners.")
+            raise InputError(f"the polygon of {one.name[:50]!r} needs 3 to {MOST_CORNERS:,} corners.")
     return areas
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ilba.service.places import Pyramid
 
 WIDE, HIGH = 1200, 630  # the size that social networks show for a shared address
+FOOT_LINES = 3  # below a preview
 _INKS = {
     "paper": "#ffffff",
     "ink": "#1b2530",
@@ -92,7 +93,8 @@ class Drawing:
 
 def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en") -> tuple[Drawing, float, float]:
     """Ages as bars that grow to both sides, the oldest on top; the drawing with its width and height."""
-    width, each, middle = 560.0, 22.0, 104.0
+    width, each = 560.0, 22.0
+    middle = min(200.0, max(104.0, 12 + max((13 * _wide(age) for age in one.ages), default=0)))
     longest = max((len(write(n)) for n in one.counts.ravel().tolist()), default=0)
     room = (width - middle) / 2 - max(54, 7 + 7.2 * longest)
     left, right = (width - middle) / 2, (width + middle) / 2
@@ -105,7 +107,7 @@ def pyramid(one: Pyramid, most: int, write: Write, themed: bool, lang: str = "en
         wide = [room * n / max(most, 1) for n in (a, b)]
         drawing.bar(left - wide[0], y, wide[0], each - 4, "series-1")
         drawing.bar(right, y, wide[1], each - 4, "series-2")
-        drawing.text(width / 2, y + each - 8, _cut(age, 15), 13, "middle")
+        drawing.text(width / 2, y + each - 8, _cut(age, 13, middle - 8), 13, "middle")
         drawing.text(left - wide[0] - 5, y + each - 8, write(a), 12, "end", "soft")
         drawing.text(right + wide[1] + 5, y + each - 8, write(b), 12, "start", "soft")
     return drawing, width, 30 + each * len(rows)
@@ -137,7 +139,7 @@ def bars(rows: Sequence[tuple[str, float]], write: Write) -> tuple[Drawing, floa
     drawing = Drawing(False)
     for i, (name, n) in enumerate(rows):
         y = i * each
-        drawing.text(left - 8, y + 20, _cut(name, 22), 16, "end")
+        drawing.text(left - 8, y + 20, _cut(name, 16, 200), 16, "end")
         drawing.bar(left, y + 4, (width - left - 90) * n / most, each - 10, "series-1")
         drawing.text(left + (width - left - 90) * n / most + 6, y + 20, write(n), 15, "start", "soft")
     return drawing, width, each * len(rows)
@@ -173,13 +175,18 @@ def card(
         y += 34
     if number:
         drawing.text(start, max(y + 56, 420), number, 60, anchor, "accent", bold=True)
-    for i, line in enumerate(wrapped(foot, 20, WIDE - 120)[:2]):
-        drawing.text(WIDE - 60 if drawing.is_rtl else edge, 572 + 26 * i, line, 20, anchor, "soft")
+    for i, line in enumerate(reversed(foot_lines(foot)[:FOOT_LINES])):
+        drawing.text(WIDE - 60 if drawing.is_rtl else edge, 598 - 26 * i, line, 20, anchor, "soft")
     if right:
         inner, width, height = right
         scale = min(580 / width, 460 / height)
         drawing.moved(570 + (580 - width * scale) / 2, 60 + (460 - height * scale) / 2, inner, scale)
     return drawing.svg(WIDE, HIGH, title)
+
+
+def foot_lines(foot: str) -> list[str]:
+    """The foot of a preview in lines; `card` shows the first `FOOT_LINES`."""
+    return wrapped(foot, 20, WIDE - 120)
 
 
 def png(svg: str) -> bytes:
@@ -206,5 +213,10 @@ def wrapped(text: str, size: int, room: float) -> list[str]:
     return found if found != [""] else []
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, size: int, room: float) -> str:
+    """As much of a text as there is room for."""
+    if size * _wide(text) <= room:
+        return text
+    while text and size * _wide(f"{text}…") > room:
+        text = text[:-1]
+    return f"{text.rstrip()}…"

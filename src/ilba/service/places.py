@@ -17,10 +17,11 @@ import numpy.typing as npt
 from ilba.design.design import Hierarchy
 from ilba.errors import listing, nearest
 from ilba.output.wording import LANGUAGES, Dimension
-from ilba.service.asked import UnknownError, folded
+from ilba.service.asked import UnknownError, spaced
 from ilba.service.catalog import Catalog
 from ilba.service.codelists import axis_of
 from ilba.service.folder import ServedRelease
+from ilba.service.measures import doubt_of
 from ilba.service.outlines import Maps, Outlines
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -70,6 +71,8 @@ class Rank:
 
     number: int
     shared: int
+    is_close: bool
+    """whether another number is so close that masking may decide the rank"""
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,8 @@ def at_time(place: Locality, wanted: str) -> str:
 
 def beside(place: Locality, wanted: str) -> list[Locality]:
     """The place of the same level with this code or name; otherwise the others whose names begin with it or have it."""
-    areas, plain = place.areas, folded(wanted).strip()
-    names = {at: folded(areas.labels[at]) for at in areas.stated}
+    areas, plain = place.areas, spaced(wanted)
+    names = {at: spaced(areas.labels[at]) for at in areas.stated}
     found = [at for at in names if areas.codes[at] == wanted] or [at for at, name in names.items() if name == plain][:1]
     if not found:
         having = [at for at, name in names.items() if plain and plain in name and at != place.at]
@@ -181,6 +184,9 @@ class _Counts:
         self._catalog, self._place, self._lang, self._when = catalog, place, lang, when
         self._served = place.served
         self.time = place.served.time
+        doubt = doubt_of(next(iter(self._served.entries.values())))
+        self.off = None if doubt is None else doubt / 2
+        """how far a count may lie from its true value, by the rule for counts; None if there is none"""
 
     def table(
         self,
@@ -238,10 +244,10 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -
         is_there=is_there,
         above=_above(catalog, place, lang),
         count=int(own[at]) if own is not None else None,
-        rank=_rank(own, at, stated),
+        rank=_rank(own, at, stated, counts.off),
         areas=len(stated),
         peopled=len(stated) if everybody is None else int((everybody[stated] > 0).sum()),
-        rank_inside=_rank(own, at, inside) if inside else None,
+        rank_inside=_rank(own, at, inside, counts.off) if inside else None,
         areas_inside=len(inside),
         share_above=_share(own, at, _parent_count(counts, place)),
         share_of_all=_share(own, at, _whole(counts)),
@@ -253,11 +259,16 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -
     )
 
 
-def _rank(numbers: IntArray | FloatArray | None, at: int, among: Sequence[int]) -> Rank | None:
+def _rank(
+    numbers: IntArray | FloatArray | None, at: int, among: Sequence[int], off: float | FloatArray | None
+) -> Rank | None:
+    """The rank of a number among some; `off` is how far each may lie from its true value."""
     if numbers is None or not np.isfinite(numbers[at]):
         return None
-    others = numbers[among]
-    return Rank(1 + int((others > numbers[at]).sum()), int((others == numbers[at]).sum()))
+    others, own = numbers[among], numbers[at]
+    reach = np.broadcast_to(0.0 if off is None else off, numbers.shape)
+    is_close = (others != own) & (np.abs(others - own) <= reach[among] + reach[at])
+    return Rank(1 + int((others > own).sum()), int((others == own).sum()), bool(is_close.any()))
 
 
 def _share(counts: IntArray | None, at: int, whole: int | None) -> float | None:
@@ -342,6 +353,7 @@ def _groups(
         values = table[1]  # areas, then the values of the key
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = values / everybody[:, None] if everybody is not None else np.full(values.shape, np.nan)
+            off = None if counts.off is None or everybody is None else counts.off / everybody
         here = shares[place.at]
         rows = [
             Group(
@@ -349,7 +361,7 @@ def _groups(
                 int(values[place.at, n]),
                 float(here[n]) if np.isfinite(here[n]) else None,
                 float(whole[1][n]) / all_of_them if whole and all_of_them else None,
-                _rank(shares[:, n], place.at, stated),
+                _rank(shares[:, n], place.at, stated, off),
             )
             for n, label in enumerate(table[0][1].labels)
         ]

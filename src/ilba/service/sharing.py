@@ -172,7 +172,7 @@ class Pages:
         def make() -> Answer:
             table = worded(entry, lang)
             drawing, said = self._drawn(entry, lang)
-            title, foot = table.title, _source(table)
+            title, foot = table.title, _foot(table)
             return Answer(pictures.png(pictures.card(title, said, "", foot, drawing, lang)), "image/png")
 
         return f"{entry.served.digest} {lang}", make
@@ -252,7 +252,7 @@ class Pages:
                 drawing = pictures.bars(rows[:_BARS], write.number)
             number = _number(known, write, table.told("unit"))
             under = f"{_kind(known, write)} · {table.told('title')}"
-            card = pictures.card(place.name, under, number, _source(table), drawing, lang)
+            card = pictures.card(place.name, under, number, _foot(table), drawing, lang)
             return Answer(pictures.png(card), "image/png")
 
         return f"{place.served.digest} {lang}", make
@@ -428,6 +428,15 @@ def _source(table: WordedTable, masking: bool = True) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def _foot(table: WordedTable) -> str:
+    """What stands below a preview; where there is room, also what small counts may stand for."""
+    short, about = _source(table), table.release.manifest
+    if about["method"] not in MASKING:
+        return short
+    long = f"{short} {table.said['small'].format(K=about['threshold'])}"
+    return long if len(pictures.foot_lines(long)) <= pictures.FOOT_LINES else short
+
+
 def _linked(table: WordedTable) -> Markup:
     """Source and licence; a licence that is an address is a link."""
     text = escape(_source(table, masking=False))
@@ -500,16 +509,18 @@ def _side(
 
 
 def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
-    rank = "–" if group.rank is None else write.number(group.rank.number) + " =" * (group.rank.shared > 1)
+    rank = "–"
+    if group.rank is not None:
+        rank = "≈" * group.rank.is_close + write.number(group.rank.number) + " =" * (group.rank.shared > 1)
     return group.label, write.number(group.count), write.percent(group.share), write.percent(group.everywhere), rank
 
 
 def _ranked(rank: places.Rank, words_of_it: str, write: Writing, **given: str) -> str:
-    """A rank in words, with the number of places that share it."""
+    """A rank in words, with the number of places that share it, and whether masking may decide it."""
     text = words_of_it.format(n=write.number(rank.number), **given)
-    if rank.shared < 2:
-        return text
-    return write.said["place_tied"].format(rank=text, n=write.number(rank.shared))
+    if rank.shared > 1:
+        text = write.said["place_tied"].format(rank=text, n=write.number(rank.shared))
+    return write.said["place_close"].format(rank=text) if rank.is_close else text
 
 
 def _compared(known: Sequence[places.PlaceFacts], write: Writing) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -539,7 +550,7 @@ def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
         (earlier, before), (_, now) = one.times[-2:]
         doubt = None if entry is None else doubt_of(entry)
         if now is not None and before is not None:
-            since = "place_since_doubt" if doubt is not None and 0 < abs(now - before) <= doubt else "place_since"
+            since = "place_since_doubt" if doubt is not None and abs(now - before) <= doubt else "place_since"
             found.append(said[since].format(change=write.signed(now - before), time=earlier))
         elif now is not None:
             found.append(said["not_in"].format(time=earlier))

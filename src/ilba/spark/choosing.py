@@ -19,8 +19,8 @@ from ilba.design.design import COUNT, MASKED, Selection
 from ilba.design.recordkeys import RECORD_KEY
 from ilba.methods.controlled.search import Control, How, rules_of
 from ilba.progress import Progress
-from ilba.spark.frames import Frame, as_polars, mapped, quiet, whole_numbers
-from ilba.spark.sessions import pyspark, watched
+from ilba.spark.frames import Frame, as_polars, mapped, whole_numbers
+from ilba.spark.sessions import pyspark, quiet, watched
 from ilba.spark.tasks import SecretSource, Shipped, word_names
 
 if TYPE_CHECKING:

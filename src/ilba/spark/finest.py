@@ -23,12 +23,12 @@ from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
-from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces, quiet, rows, size, whole_numbers
+from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces, rows, size, whole_numbers
 from ilba.spark.parts import UNKNOWN, CellParts, sent
 from ilba.spark.problems import telling
 from ilba.spark.records import SparkRecords
 from ilba.spark.saving import free_place, marked, read_cells, save_folder, save_url
-from ilba.spark.sessions import check_running, place, pyspark, watched
+from ilba.spark.sessions import check_running, place, pyspark, quiet, watched
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import SecretSource, Shipped, sum_names, sums_of, word_names
 from ilba.tables import store
@@ -108,7 +108,7 @@ class SparkFinestTable(AnyFinestTable):
         finest._made = made
         finest._unsaved_secret = None if secret else chosen
         finest._source = source
-        tell_recurring(codes, (lambda: [np.flatnonzero(one) for one in records.weights]) if labels.height else None)
+        tell_recurring(codes, lambda: records.weights, are_all=not labels.height)
         return finest
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,7 +12,7 @@ import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.spark.problems import telling
-from ilba.spark.sessions import pyspark
+from ilba.spark.sessions import pyspark, quiet
 
 Frame: TypeAlias = Any
 
@@ -56,11 +55,6 @@ class Piped:
 def mapped(frame: Frame, schema: Any, task: str, *known: Any) -> Frame:
     """A frame whose batches pass through a function of `ilba.spark.tasks` on the workers."""
     return Piped(frame).then(task, *known).frame(schema)
-
-
-def quiet() -> Any:
-    """Silence PySpark's warnings about newer pandas: no pandas frame is made here."""
-    return warnings.catch_warnings(action="ignore", category=FutureWarning)
 
 
 def whole_numbers(names: Sequence[str]) -> Any:

@@ -11,12 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import polars as pl
+
 from ilba.data.reading import unlike_parts
 from ilba.errors import IlbaError, InputError, SecretError, listing
 
 CHANGED = "the data changed while it was counted: a label is new. Count it again."
 _OURS = re.compile(r"\bilba\.errors\.(\w+): (.+)")
 _FILE = re.compile(r"(?:reading file|footer for file:?) (\S.*?)\.?(?:\. |\s*\n|$)")
+_COLUMN = re.compile(r"Parquet column \[(.+?)\]\. ")
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "is not a Parquet file")
 _DECODING = re.compile(
     r"most recent failure: Lost task[^\n]*: (?:java|org\.apache\.parquet)\.(?!lang\.OutOfMemoryError)[^\n]*\n"
@@ -30,9 +33,12 @@ _REASONS = {
     r"AccessControlException|Permission denied|AccessDenied|Forbidden": "Spark may not read it.",
     r"FILE_NOT_EXIST|FileNotFoundException": "it has disappeared since Spark listed the files. Run it again.",
     r"SocketTimeout|ConnectException|UnknownHostException": "the connection to it failed. Run it again.",
-    r"DATA_TYPE_MISMATCH": "a column has another type there. Write all parts with the same columns and types.",
+    r"DATA_TYPE_MISMATCH": "{column} has another type there, or no value in a part. Write all parts with the same "
+    "columns and types.",
     r"CSV header": "its columns are not those of the other parts, or two have one name. Write all parts with the same "
     "columns.",
+    r"MALFORMED_RECORD_IN_PARSING": "a line has too few or too many fields. Correct that; a field with a line feed in "
+    "it has to be in quotes.",
 }
 _ENDED = (
     "Python worker exited unexpectedly",
@@ -41,6 +47,8 @@ _ENDED = (
     "ExecutorLostFailure",
 )
 _NOTHING = "Nothing was half written. Run it again."
+_GONE = ("Answer from Java side is empty", "Connection refused", "Error while sending or receiving")
+"""what PySpark says if the Java of the driver is no more"""
 
 
 @contextlib.contextmanager
@@ -68,6 +76,8 @@ def _sentence(text: str, then: str) -> IlbaError | None:
         file = repr(_shown(unquote(found[1]))) if found else "the data"
         damaged = "it is damaged or not what its name says."
         why = next((words for reason, words in _REASONS.items() if re.search(reason, text)), damaged)
+        column = _COLUMN.search(text)
+        why = why.replace("{column}", f"the column {column[1]!r}" if column else "a column")
         return InputError(f"Spark could not read {file}: {why}")
     if _DECODING.search(text):
         return InputError(
@@ -79,7 +89,27 @@ def _sentence(text: str, then: str) -> IlbaError | None:
             f"a worker of Spark was killed or ran out of memory, and Spark gave up. {then} If it happens again, give "
             f"the workers more memory: --conf spark.executor.memoryOverhead=4g."
         )
+    if any(word in text for word in _GONE):
+        return IlbaError(
+            f"the Java of Spark's driver has ended, perhaps for want of memory. {then} Give it more: --conf "
+            f"spark.driver.memory=4g (in Python in a new process)."
+        )
     return None
+
+
+def refuse_nanoseconds(files: list[str], said: str) -> None:
+    """Refuse times in nanoseconds with the names of their columns. Spark reads no file that has one."""
+    names: list[str] = []
+    for path in _on_disk(files):
+        with contextlib.suppress(OSError, ValueError):  # damaged
+            schema = importlib.import_module("pyarrow.parquet").ParquetFile(path).schema
+            columns = [schema.column(place) for place in range(len(schema))]
+            names += [one.path for one in columns if "nanoseconds" in str(one.logical_type)]
+    if names:
+        raise InputError(
+            f"Spark cannot read {said}: times in nanoseconds are in {listing(map(repr, dict.fromkeys(names)), 3)}. "
+            f"Write the file without them, or in microseconds; in polars: cast({{{names[0]!r}: pl.Datetime('us')}})."
+        )
 
 
 def refuse_empty(files: list[str]) -> None:
@@ -92,30 +122,35 @@ def refuse_empty(files: list[str]) -> None:
     _refuse(empty)
 
 
-def refuse_unlike(files: list[str], said: str) -> None:
+def refuse_unlike(files: list[str], said: str) -> dict[str, Any]:
     """Refuse parts with different columns. Spark would fill a column with missing values, or leave it out.
 
     The parts must be of one folder or pattern: the files of a join have different columns, too. Only their footers are
-    read.
+    read. The result has the columns of times, each with the unit and the zone that the files name; Spark reads neither.
     """
     paths = list(_on_disk(files))
     with ThreadPoolExecutor() as pool:
-        found = {names for names in pool.map(_names, paths) if names is not None}
+        found = {columns for columns in pool.map(_columns, paths) if columns is not None}
     if len(found) > 1:
         raise InputError(unlike_parts(said))
+    return {name: kind for columns in found for name, kind in columns if kind is not None}
 
 
-def _names(path: str) -> frozenset[str] | None:
-    """The columns of a file without those in the names of its folders; None if it cannot be read here."""
+def _columns(path: str) -> frozenset[tuple[str, Any]] | None:
+    """The columns of a file without those in the names of its folders, with the types of times; None if unreadable."""
     try:
         if path.lower().endswith(".orc"):
-            names = importlib.import_module("pyarrow.orc").ORCFile(path).schema.names
+            kinds = dict.fromkeys(importlib.import_module("pyarrow.orc").ORCFile(path).schema.names)
         else:
-            names = importlib.import_module("pyarrow.parquet").read_schema(path).names
-    except (OSError, ValueError):  # damaged, or on the disks of the workers: Spark tells
+            kinds = dict(pl.read_parquet_schema(path))
+    except (OSError, ValueError, pl.exceptions.PolarsError):  # damaged, or on the disks of the workers: Spark tells
         return None
     folders = {part.partition("=")[0].casefold() for part in path.split("/") if "=" in part}
-    return frozenset(map(str.casefold, names)) - folders  # for Spark, Age and age are one column
+    return frozenset(
+        (name, kind if isinstance(kind, pl.Datetime) else None)
+        for name, kind in kinds.items()
+        if name.casefold() not in folders  # for Spark, Age and age are one column
+    )
 
 
 def _on_disk(files: list[str]) -> Iterator[str]:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeLists
+from ilba.data.letters import forms
 from ilba.data.microdata import LabelMap, Missing, Source, check_missing, no_labels
 from ilba.design.design import COUNT, RESERVED, Design
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError
-from ilba.spark.frames import Frame, as_polars, mapped, quiet, rows, whole_numbers
+from ilba.spark.frames import Frame, as_polars, mapped, rows, whole_numbers
 from ilba.spark.problems import CHANGED, refuse_empty
-from ilba.spark.sessions import check_running, pyspark, quoted
+from ilba.spark.sessions import TIME, check_running, pyspark, quiet, quoted
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -95,7 +96,7 @@ class SparkMicrodata(Source):
         )
         dimensions = CodeLists.dimensions(design)
         found = self._distinct(records, list(map(self.spelled_in, dimensions)), columns)
-        raw = [self.as_labels(values, names) for values, names in zip(found, dimensions, strict=True)]
+        raw = [self.as_labels(self._in_zones(values), names) for values, names in zip(found, dimensions, strict=True)]
         spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
         codes, digits = spelled.codes, [spelled.digits(i).fill_null(-1) for i in range(len(dimensions))]
         total = spelled.total
@@ -166,18 +167,48 @@ class SparkMicrodata(Source):
         """The records that the recipe keeps."""
         F, frame = pyspark("sql.functions"), self._frame
         for name, values in (self.recipe.where if self.recipe else {}).items():
-            frame = frame.where(F.trim(F.col(quoted(name)).cast("string")).isin(values))
+            frame = frame.where(self._as_text(name).isin(forms(values)))
         for name, values in (self.recipe.without if self.recipe else {}).items():
-            named = F.trim(F.col(quoted(name)).cast("string")).isin(values)
+            named = self._as_text(name).isin(forms(values))
             frame = frame.where(~F.coalesce(named, F.lit(False)))
         return frame
+
+    def _as_text(self, name: str) -> Any:
+        """A column as `where` and `without` compare it."""
+        if self._frame.schema[name].dataType.typeName() in ("timestamp", "timestamp_ntz"):
+            raise InputError(
+                f"where and without name {name!r}, a time, which Spark writes in another way than memory does. Write "
+                f"it as text, or filter the data before."
+            )
+        F = pyspark("sql.functions")
+        return F.trim(F.col(quoted(name)).cast("string"))
 
     def _made(self, name: str) -> pl.DataFrame:
         """The different values of a column made by a recipe."""
         columns = self.spelled_in([name])
         counted = self._kept().select(*(self._plain(one) for one in columns)).groupBy(*map(quoted, columns)).count()
         values = as_polars(counted)
-        return self.as_labels(values.rename(dict(zip(values.columns, [*columns, COUNT], strict=True))), [name])
+        values = values.rename(dict(zip(values.columns, [*columns, COUNT], strict=True)))
+        return self.as_labels(self._in_zones(values), [name])
+
+    def _in_zones(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Values of the data, with each time in the unit and the zone that its files name, as in memory."""
+        for name in values.columns:
+            kind = self._time(name) if isinstance(values.schema[name], pl.Datetime) else None
+            if kind is not None and values.schema[name] != kind:
+                time = values[name].cast(pl.Datetime(kind.time_unit, "UTC"))
+                values = values.with_columns(
+                    time.dt.convert_time_zone(kind.time_zone) if kind.time_zone else time.dt.replace_time_zone(None)
+                )
+        return values
+
+    def _time(self, name: str) -> pl.Datetime | None:
+        """The unit and the zone of a time in the files from which `ilba.spark.read` read it; None if they are unknown.
+
+        Spark keeps neither: it has the moment, and shows it in the zone of the session.
+        """
+        unit, zone = self._frame.schema[name].metadata.get(TIME, (None, None))
+        return None if unit is None else pl.Datetime(unit, zone or None)
 
     def _plain(self, name: str) -> Any:
         """A column of labels, without Spark's metadata beyond its values."""
@@ -185,8 +216,19 @@ class SparkMicrodata(Source):
         column = self._frame[quoted(name)]
         if kind in ("array", "map", "struct", "binary", "variant", "interval") or "interval year" in kind:
             raise no_labels(name, kind)
+        if kind == "timestamp" and self._time(name) is None:
+            self._refuse_unless_utc(name)
         # Text may have a collation in which "A" and "a" are equal; labels are compared as written.
         return column.cast("string") if kind in ("string", "void", "char", "varchar") else column
+
+    def _refuse_unless_utc(self, name: str) -> None:
+        """Refuse a time in an unknown zone, unless the session names UTC."""
+        if self._frame.sparkSession.conf.getAll.get("spark.sql.session.timeZone") not in ("UTC", "Etc/UTC"):
+            raise InputError(
+                f"{name!r} is a time whose zone Spark does not tell, so its labels are not known. For UTC: --conf "
+                f"spark.sql.session.timeZone=UTC (spark.conf.set in Python). For the day and hour that Spark shows: "
+                f"frame.withColumn({name!r}, frame[{name!r}].cast('timestamp_ntz')). Or write it as text."
+            )
 
     def _encoded(
         self, records: Frame, raw: Sequence[pl.DataFrame], digits: Sequence[pl.Series], columns: Mapping[str, str]

@@ -17,14 +17,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ilba.data.reading import Reading
+from ilba.data.reading import Reading, matching, parts_of
 from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
-from ilba.spark.problems import refuse_empty_at, refuse_unlike, telling
+from ilba.spark.problems import refuse_empty_at, refuse_nanoseconds, refuse_unlike, telling
 
 _JAVA = 17
 _CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "us-ascii")
@@ -37,7 +38,10 @@ done
 exec '{java}' "$@"
 """
 _JAVA_CLASS = re.compile(r"^: [\w.$]+: ")
+_LOG = Path(__file__).with_name("log4j2.properties").absolute()
 _OFTEN = 0.2  # seconds between two checks of Spark's progress
+TIME = "ilba.time"
+"""the metadata of a column of times: the unit and the zone that its files name"""
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
@@ -85,21 +89,49 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             builder = builder.config(name, value)
     for name, value in (conf or {}).items():
         builder = builder.config(name, value)
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if "OutOfMemoryError" not in options:  # else Java goes on without what failed, and nobody hears of it
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -XX:+ExitOnOutOfMemoryError".strip()
     before = os.umask(0o077)  # for the Java that starts now
     try:
-        return builder.getOrCreate()
+        with quiet():
+            return builder.getOrCreate()
     except Exception as problem:  # Java and Connect have their own kinds of errors
         raise InputError(
             f"no Spark session could be started at {master or 'the configured master'!r}: {_first_line(problem)} "
-            "Check the master; Spark's own lines say more."
+            "Check the master; spark.log.level=WARN shows Spark's own lines."
         ) from problem
     finally:
         os.umask(before)
 
 
+def quiet() -> Any:
+    """Silence PySpark's warnings about newer pandas: no pandas frame is made here."""
+    return warnings.catch_warnings(action="ignore", category=FutureWarning)
+
+
+def without_log() -> dict[str, str]:
+    """Keep Spark's own lines from the output of a command; the settings of its session.
+
+    It concerns the Java that starts next. If somebody has configured log4j, that stays.
+    """
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    home = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", ""), "conf")
+    if "log4j" in options or Path(home, "log4j2.properties").exists():
+        return {}
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -Dlog4j2.configurationFile={_LOG.as_uri()}".strip()
+    return {"spark.log.level": "OFF"}
+
+
 def check_running(spark: Any) -> None:
     """Refuse a session that was stopped, before Spark fails with an error of its own."""
-    is_stopped = spark.is_stopped if "connect" in type(spark).__module__ else spark.sparkContext._jsc is None
+    if "connect" in type(spark).__module__:
+        is_stopped = spark.is_stopped
+    else:
+        is_stopped = spark.sparkContext._jsc is None
+        if not is_stopped:
+            with telling():
+                spark.conf.get("spark.app.id")  # asks Java
     if is_stopped:
         raise InputError(
             "this Spark session was stopped. Start another (spark = ilba.spark.session()), and read the records or "
@@ -203,7 +235,8 @@ def read(
     ------
     InputError
         Spark finds no such files, parts have different columns (seen on the driver's disks, and in csv files), `schema`
-        is given for a file that already has types, or names an unknown type.
+        is given for a file that already has types, or names an unknown type. A csv line with too few or too many fields
+        is refused when it is read.
     """
     text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
@@ -217,34 +250,39 @@ def read(
     if csv:
         # Everything as text: the code 01 must not become the number 1.
         separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
-        options = {"encoding": _charset(how.encoding), "sep": separator}
-        csv_options = {"header": True, "inferSchema": False, "escape": '"', "multiLine": True, **options}
-        frame = _found(lambda: spark.read.csv(place(text), **csv_options), text)
+        options: dict[str, Any] = {"encoding": _charset(how.encoding), "sep": separator}
+        # A line with too few fields is refused, as in memory. Spark sees it only if it reads all columns.
+        options |= {"mode": "FAILFAST", "columnPruning": False}
+        options |= {"header": True, "inferSchema": False, "escape": '"', "multiLine": True}
+        frame = _found(lambda: spark.read.options(**options).csv(place(text)), text)
         nameless = any(re.fullmatch(r"_c[0-9]+", name) for name in frame.columns)
         if not nameless and len(frame.inputFiles()) > 1:
             # The first line of each part is compared. By default Spark passes over all but one of them.
-            frame = spark.read.csv(place(text), enforceSchema=False, **csv_options)
+            frame = spark.read.options(enforceSchema=False, **options).csv(place(text))
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
             if kind in ("int", int):
                 frame = frame.withColumn(column, frame[quoted(column)].cast("long"))
         return frame
-    kind = "orc" if text.lower().rstrip("/").endswith(".orc") else "parquet"
+    is_orc = text.lower().rstrip("/").endswith(".orc") or next(Path(text).rglob("*.orc"), None) is not None
+    kind = "orc" if is_orc else "parquet"
     # Folders named region=01 are a column of text, as for the embedded engine: 01 must not become 1.
     inferring = "spark.sql.sources.partitionColumnTypeInference.enabled"
     before = spark.conf.get(inferring)
     spark.conf.set(inferring, "false")
     try:
-        columns = _found(lambda: spark.read.format(kind).load(place(text)), text).schema
+        found = _found(lambda: spark.read.format(kind).load(place(text)), text)
+        columns, files = found.schema, found.inputFiles()
     finally:
         spark.conf.set(inferring, before)
-    frame = spark.read.format(kind).schema(columns).load(place(text))
-    files = frame.inputFiles()
     if "://" in text:
         refuse_empty_at(spark, text, files)
-    refuse_unlike(files, repr(text))
-    return frame
+    times = refuse_unlike(files, repr(text))
+    for column in columns:
+        if time := times.get(column.name):
+            column.metadata = {TIME: [time.time_unit, time.time_zone or ""]}
+    return spark.read.format(kind).schema(columns).load(place(text))
 
 
 def _found(scan: Callable[[], Any], text: str) -> Any:
@@ -262,6 +300,9 @@ def _found(scan: Callable[[], Any], text: str) -> Any:
                 else (f" For a table of a catalogue use Python: ilba.build(spark.table({text!r}), ...).")
             )
             raise InputError(f"Spark finds no file or folder {text!r}.{table}") from None
+        if problem.getCondition() == "PARQUET_TYPE_ILLEGAL" and "://" not in text:
+            given = Path(text)
+            refuse_nanoseconds(list(map(str, parts_of(given) if given.is_dir() else matching(text))), repr(text))
         raise InputError(f"Spark cannot read {text!r}: {_first_line(problem)}") from None
     return frame
 

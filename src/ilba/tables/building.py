@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, overload
 
 from ilba.cells.codes import CodeLists
-from ilba.data.codelists import listed_paths, read_labels
+from ilba.data.codelists import as_spelled, listed_paths, read_labels
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.microdata import Microdata, Missing, is_spark
 from ilba.data.reading import Reading, Schema
@@ -205,12 +205,13 @@ def build(
         on_workers = source.count(
             design, missing=missing, missing_values=missing_values, known=known, record_key=record_key
         )
+        given = as_spelled(given, on_workers.codes)
         finest: AnyFinestTable = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
     else:
         counted = source.count(
             design, missing=missing, missing_values=missing_values, known=known, record_key=record_key
         )
-        finest = FinestTable.drawn(counted, chosen, given, origins, progress)
+        finest = FinestTable.drawn(counted, chosen, as_spelled(given, counted.codes), origins, progress)
     finest.declared_as(of_whom)
     if target is None:
         finest.keep()

@@ -26,7 +26,7 @@ from ilba.methods.controlled.search import Chosen, Control, How, move_of, noise_
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
-from ilba.tables.beside import published_path, secret_beside, secret_path
+from ilba.tables.beside import bookmark_path, published_path, secret_beside, secret_path
 from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
@@ -79,6 +79,14 @@ def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None
     return None
 
 
+def _changed(file: Path) -> int:
+    """When a file was last changed; 0 if there is none."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 class AnyFinestTable(ABC):
     """Every observed cell with its true count N and its masked count N_masked. Confidential.
 
@@ -95,7 +103,8 @@ class AnyFinestTable(ABC):
     by: Method | None = None
     """the method that makes its tables: see `with_method`; None if they come from its masks"""
     _unsaved_secret: Secret | None = None
-    _told: tuple[int | None, str] = None, ""  # when the store was last published, and how the numbers differ from these
+    _bookmark: Path | None = None  # the file beside the secret with the state of its ledgers, once it was looked for
+    _told: tuple[tuple[int, ...], str] = (), ""  # when was last published, and how these numbers differ from those
 
     def __init__(self, about: About) -> None:
         self._about = about
@@ -317,7 +326,7 @@ class AnyFinestTable(ABC):
         Returns
         -------
         int
-            The masked count by the masks of this table. A notice says if the store was published with others.
+            The masked count by the masks of this table. A notice says if these people were published with others.
 
         Raises
         ------
@@ -330,13 +339,12 @@ class AnyFinestTable(ABC):
         return masked
 
     def tell_other_numbers(self) -> None:
-        """Give a notice if this table's store was published, and with other numbers.
+        """Give a notice if the people of this table were published with other numbers, in this or another wave.
 
-        The ledger is read once for each publication, and never for a store that was not published.
+        The ledger is read once for each publication, and never before the first one of this store or secret.
         """
-        try:
-            seen = None if self.place is None else published_path(self.place).stat().st_mtime_ns
-        except OSError:
+        seen = tuple(_changed(file) for file in self._noted())
+        if not any(seen):
             return
         if seen != self._told[0]:
             from ilba.release import other_numbers
@@ -346,6 +354,17 @@ class AnyFinestTable(ABC):
                 self._told = seen, other_numbers(self)
         if self._told[1]:
             notice(self._told[1])
+
+    def _noted(self) -> Iterator[Path]:
+        """The files that each publication of this store, or under its secret, writes anew."""
+        if self.place is not None:
+            yield published_path(self.place)
+        if self._bookmark is None:
+            with contextlib.suppress(IlbaError):
+                secret = self.own_secret()
+                self._bookmark = None if secret is None or secret.place is None else bookmark_path(secret.place)
+        if self._bookmark is not None:
+            yield self._bookmark
 
     @abstractmethod
     def lookup(

@@ -22,7 +22,7 @@ from ilba.data.codelists import no_code_list
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
 from ilba.design.population import Population
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
-from ilba.errors import Advice, InputError, SecretError, StoreError, notice, some, suggesting
+from ilba.errors import Advice, InputError, SecretError, StoreError, listing, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
 from ilba.methods.controlled.search import Chosen, How, behind, extra_bound, mean_masks
@@ -148,7 +148,7 @@ class FinestTable(AnyFinestTable):
         counted, origins = read_counts(frame, hkey, key, mask_thr, cells, missing)
         if counted.carried is None:
             return cls.drawn(counted, given_secret(secret), origins=origins).declared_as(of_whom)
-        tell_recurring(counted.codes)
+        tell_recurring(counted.codes, lambda: _records(counted), are_all=True)
         about = store.About(counted.codes, origins=origins, population=of_whom)
         return cls(about, counted.words, counted.count, counted.carried)
 
@@ -177,7 +177,7 @@ class FinestTable(AnyFinestTable):
         about = store.About(counted.codes, given, chosen.fingerprint, origins=origins, record_keys=counted.record_keys)
         finest = cls(about, counted.words, counted.count, masked, None if keys is None else keys % KEY_RANGE)
         finest.remember_secret(chosen, unsaved=secret is None)
-        tell_recurring(counted.codes, finest.occurring if given.height else None)
+        tell_recurring(counted.codes, lambda: _records(counted), are_all=not given.height)
         return finest
 
     @classmethod
@@ -895,27 +895,50 @@ class FinestTable(AnyFinestTable):
         return len(self._count)
 
 
-def tell_recurring(codes: CodeLists, occurring: Callable[[], list[IntArray]] | None = None) -> None:
-    """Give a notice of codes under different parents. `occurring` gives the labels of the data beside a code list."""
+def tell_recurring(codes: CodeLists, records: Callable[[], list[IntArray]], *, are_all: bool) -> None:
+    """Give a notice of codes under different parents. Those with fewer than K records are not named.
+
+    `records` gives the number of records of each label, for each dimension; `are_all` means that all labels occur.
+    """
     every = [listed.recurring() for listed in codes.lists]
     if not any(every):
         return
-    used = occurring() if occurring else [np.arange(len(listed)) for listed in codes.lists]
-    for listed, found, here in zip(codes.lists, every, used, strict=True):
+    for listed, found, number in zip(codes.lists, every, records(), strict=True):
+        here = np.arange(len(listed)) if are_all else np.flatnonzero(number)
         in_data = CodeList(listed.labels[here]).recurring()
         for column, recurring in found.items():
-            own, declared = in_data.get(column, 0), recurring - in_data.get(column, 0)
+            own = in_data.get(column, [])
+            declared = [code for code in recurring if code not in own]
             taken = "Each is taken as an area of its own, known by its whole path. If each should have one parent,"
             if own:
+                sums = pl.DataFrame([listed.labels[column].cast(pl.String), pl.Series(COUNT, number)])
+                sums = sums.group_by(column).sum().filter(pl.col(COUNT) >= codes.design.threshold)
+                which = _named(code for code in own if code in sums[column])
                 notice(
-                    f"{column!r} has {some(own, 'code')} under different parents. {taken} "
+                    f"{column!r} has {some(len(own), 'code')} under different parents{which}. {taken} "
                     f"correct the data, or make the parents from a code list (recode)."
                 )
             if declared:
                 notice(
-                    f"the code list has {some(declared, 'code')} of {column!r} under other parents than the data, or "
-                    f"under several. {taken} correct the code list."
+                    f"the code list has {some(len(declared), 'code')} of {column!r} under other parents than the data, "
+                    f"or under several{_named(declared)}. {taken} correct the code list."
                 )
+
+
+def _named(codes: Iterable[str]) -> str:
+    """The codes in brackets; nothing if there are none."""
+    named = listing(map(repr, codes), 4)
+    return f" ({named})" if named else ""
+
+
+def _records(counted: Counted) -> list[IntArray]:
+    """The number of records of each label, for each dimension."""
+    found = [np.zeros(len(listed), dtype=np.int64) for listed in counted.codes.lists]
+    for first in range(0, len(counted.count), _DRAWN):
+        piece = slice(first, first + _DRAWN)
+        for number, digit in zip(found, counted.codes.finest.digits([w[piece] for w in counted.words]), strict=True):
+            np.add.at(number, digit, counted.count[piece])
+    return found
 
 
 def _used(codes: CodeLists, pieces: Iterable[Sequence[IntArray]]) -> list[IntArray]:

@@ -393,7 +393,8 @@ class Table(AnyTable):
         Parameters
         ----------
         geometry : dict or path
-            GeoJSON, a dictionary or a file. Its features carry the code of the area as `id`, or as the property `code`.
+            GeoJSON, a dictionary or a file. Its features have the code of the area as `id`, or as the property `code`
+            or that of the column, such as `LA3`.
         labels : path or frame, optional
             The code list with labels, such as `release.codes`. By default, codes are shown.
         lang : str, default "en"

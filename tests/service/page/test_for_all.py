@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import httpx
+import polars as pl
 import pytest
 
 import ilba
@@ -256,6 +257,31 @@ def test_a_licence_that_is_an_address_is_a_link_and_wraps_on_a_phone_with_large_
         other.close()
 
 
+LLANFAIR = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
+
+
+def test_a_name_of_one_long_word_wraps_on_a_phone_wherever_it_stands(browser, tmp_path):
+    codes = pl.DataFrame({"variable": "town", "code": ["1", "2"], "label_en": [LLANFAIR, "Anglesey"]})
+    people = pl.DataFrame({"town": ["1", "2"] * 30, "sex": ["f", "m", "m"] * 20})
+    finest = ilba.build(people, ["town"], ["sex"], secret=Secret(bytes(range(32))))
+    release = finest.release(tmp_path / "isle", labels=codes, ledger=False)
+    with serving(release.path) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
+        page = other.visit(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+        views = [link(lang="en", level_area="town", by="", view=view) for view in VIEWS]
+        place = "place/isle/town/1?lang=en"
+        for there in (*views, f"embed/table/town{views[1]}", place, f"{place}&with=2"):
+            other.go(page, there, wait="place" not in there)
+            assert LLANFAIR in page.locator("body").inner_text() or there == views[0], there
+            assert page.evaluate("document.documentElement.scrollWidth") == 360, there
+        other.go(page, link(lang="en", level_area="town", by="sex", view="table", across="1"))
+        assert page.locator("tbody th").first.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+        page.locator("#place").fill(LLANFAIR)
+        page.locator("#places button").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        other.close()
+
+
 SINGULAR = {
     "en": ("1 place matches.", "1 row."),
     "fr": ("1 lieu correspond.", "1 ligne."),
@@ -300,6 +326,28 @@ def test_on_a_phone_the_counts_of_a_table_are_in_sight(visitor, scheme, lang, wi
         "all => [...new Set(all.map(one => getComputedStyle(one).backgroundColor))]"
     )
     assert "rgba(0, 0, 0, 0)" not in grounds, "what slides below does not shine through"
+
+
+COVERED = """rows => rows.flatMap(row => {
+    const sides = [...row.cells].map(cell => cell.getBoundingClientRect());
+    return sides.filter((one, i) => sides.slice(i + 1).some(two =>
+        Math.min(one.right, two.right) - Math.max(one.left, two.left) > 0.5 &&
+        Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top) > 0.5));
+}).length"""
+
+
+@pytest.mark.parametrize(("width", "letters"), [(360, "100%"), (390, "200%")])
+def test_on_a_phone_no_column_of_a_table_hides_another_and_every_name_of_a_row_is_read(communes, width, letters):
+    phone = {"viewport": {"width": width, "height": 740}, "has_touch": True, "is_mobile": True}
+    page = communes.visit(link(lang="en", level_area="commune", by="sex,age", view="table", q="www"), **phone)
+    page.evaluate(f"document.documentElement.style.fontSize = '{letters}'")
+    page.locator("table.narrow").wait_for()
+    assert inside(page, "#panel tr > *") == (205, 205)
+    assert page.locator("#panel tr").evaluate_all(COVERED) == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.evaluate("document.documentElement.style.fontSize = '100%'")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.locator("table:not(.narrow)").wait_for()
 
 
 class Elsewhere(BaseHTTPRequestHandler):

@@ -240,6 +240,46 @@ def test_a_change_says_what_masking_can_do_to_it(reader, waves):
     assert "may come from masking alone" in page.locator("#panel").inner_text()
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_losses_and_gains_go_to_the_two_sides_of_a_line_at_0_also_in_the_picture(reader, waves):
+    page = reader.visit(link(lang="en", level_area="LA3", by="", view="chart", measure="change"))
+    after, before = (one.table("LA3")["N_masked"].to_list() for one in (waves[2], waves[1]))
+    changes = sorted((now - then for now, then in zip(after, before, strict=True)), key=abs, reverse=True)
+    shown = page.locator(".bars li").evaluate_all(
+        """rows => rows.map(row => {
+            const frame = row.querySelector('.lines');
+            const { left, right } = row.querySelector('.bar').getBoundingClientRect();
+            const zero = frame.getBoundingClientRect().left + parseFloat(getComputedStyle(frame, '::before').left);
+            return [row.querySelector('.bar-number').textContent, left - zero, right - zero];
+        })"""
+    )
+    signed = [int(text.replace("−", "-")) for text, _, _ in shown]
+    assert [abs(n) for n in signed] == [abs(n) for n in changes[: len(signed)]]
+    assert min(signed) < 0 < max(signed)
+    scale = max((right - left) / abs(n) for n, (_, left, right) in zip(signed, shown, strict=True) if abs(n) > 9)
+    for n, (_, left, right) in zip(signed, shown, strict=True):
+        assert (left, right) == pytest.approx((min(0, n * scale), max(0, n * scale)), abs=1.1)
+    said = page.locator("#summary").inner_text()
+    assert f"({shown[0][0]})" in said.partition("Longest: ")[2]
+    assert "highest" not in said.partition("Others")[2]
+    with page.expect_download() as taken:
+        page.locator("#picture-svg").click()
+    drawn = ElementTree.fromstring(Path(taken.value.path()).read_bytes()).find(f"{SVG}g")
+    bars = [(float(one.get("x")), float(one.get("width"))) for one in drawn.iter(f"{SVG}rect")]
+    zero = float(drawn.find(f"{SVG}line").get("x1"))
+    for n, (start, wide) in zip(signed, bars, strict=True):
+        assert (start + wide if n < 0 else start) == pytest.approx(zero, abs=0.01)
+        assert wide / abs(n or 1) == pytest.approx(bars[0][1] / abs(signed[0]) if n else 0)
+
+
+def test_a_pyramid_has_no_side_left_for_losses_and_is_not_offered_for_a_change(reader):
+    page = reader.visit(link(level_area="", by="gender,age", view="chart", measure="change", kind="pyramid"))
+    assert page.locator("#kind option").evaluate_all("all => all.map(one => one.value)") == ["bars", "lines"]
+    assert page.locator(".bars").count() == 1
+
+
 @pytest.mark.parametrize("view", ["map", "chart", "table"])
 def test_a_change_at_the_first_time_says_that_there_is_none_before_it(reader, view):
     page = reader.visit(link(level_area="LA2", by="", view=view, measure="change", pick_time="2016", only_time="2016"))

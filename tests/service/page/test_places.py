@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import httpx
 import polars as pl
 import pytest
 
@@ -81,8 +82,8 @@ def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
     for typed in (name, swapped, name[:4] + name[5:], accented, name.upper()):
         found = page.evaluate(
             """async ([typed, name]) => {
-                const { fitness, folded } = await import('/static/search.js');
-                return fitness(folded(typed), folded(name));
+                const { fitness, spaced } = await import('/static/search.js');
+                return fitness(spaced(typed), spaced(name));
             }""",
             [typed, name],
         )
@@ -90,6 +91,27 @@ def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
     page.locator("#place").fill("qqqqqq")
     page.get_by_text("Nothing matches").wait_for()
     assert page.locator("#places button").count() == 0
+
+
+def found(page, typed):
+    """The names of the places that are found."""
+    page.locator("#place").fill("")
+    page.locator("#place").fill(typed)
+    page.locator("#places li").first.wait_for()
+    return page.locator("#places button > :first-child").all_inner_texts()
+
+
+@pytest.mark.parametrize("typed", ["l hopital saint eloi", "eloi le", "Saint-Éloi", "L’Hôpital", "éloi - le!"])
+def test_hyphens_and_other_signs_do_not_matter_to_the_search_for_a_place(communes, typed):
+    page = communes.visit(link(lang="en", level_area="commune", by="", view="table"))
+    assert found(page, typed) == ["L'Hôpital-Saint-Éloi-le-Vieux"]
+    there = httpx.get(f"{communes.server}/place/brume/commune/0", params={"lang": "en", "with": typed}).text
+    assert '<section class="side" aria-label="L&#39;Hôpital-Saint-Éloi-le-Vieux">' in there, "as for a comparison"
+
+
+def test_a_place_is_found_by_its_name_in_another_language_and_named_in_that_of_the_page(reader, waves):
+    page = reader.visit(link(lang="en", level_area="LA2", by="", view="table"))
+    assert found(page, labels(waves[0], "LA3", "ko")["010203"])[0] == labels(waves[0], "LA3")["010203"]
 
 
 def test_the_snippets_run_and_give_the_numbers_that_are_shown(reader, waves, tmp_path):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.service.asked import folded
+from ilba.service.asked import folded, spaced
 from support.browsing import Visitor, cells, drawing, labels, link, number, settled, title
 from support.people import HKEY, KEY, population
 from support.serving import serving
@@ -79,9 +79,11 @@ def test_case_and_accents_do_not_matter_to_a_search(visitor, census):
         "ﬁn",
         "Tromsø",
         "が",
+        " Saint-Louis-du-Ha!\u00a0Ha! – l’Île + 1",
     ]
-    script = "async (words) => words.map((await import('/static/search.js')).folded)"
-    assert page.evaluate(script, words) == [folded(word) for word in words], "the page searches as the API does"
+    for own in (folded, spaced):
+        script = f"async (words) => words.map((await import('/static/search.js')).{own.__name__})"
+        assert page.evaluate(script, words) == [own(word) for word in words], "the page searches as the API does"
 
 
 def test_values_of_a_long_list_are_found_and_chosen(visitor, census):
@@ -178,7 +180,7 @@ def test_tables_that_add_up_can_be_stacked_and_are_explained_so(visitor, others)
     assert totals == towns.table("region")["N_masked"].to_list()
     assert "Totals add up." in page.locator("#note").inner_text()
     page.get_by_role("button", name="Why?").click()
-    assert "give the published total" in page.locator("#explain").inner_text()
+    assert "add up to the published total" in page.locator("#explain").inner_text()
 
 
 def test_the_explanation_says_that_no_largest_difference_is_published_where_none_is(visitor):
@@ -252,6 +254,17 @@ def test_what_is_selected_is_downloaded_in_every_format(visitor, census, tmp_pat
         assert name.startswith("census"), name
 
 
+def test_a_download_has_the_readable_name_of_its_table(browser, tmp_path, secret):
+    people = pl.DataFrame({"Δήμος": ["α", "β"] * 40, "1/2": ["Θ", "Θ", "Α", "Α"] * 20})
+    release = ilba.build(people, ["Δήμος"], ["1/2"], secret=secret).release(tmp_path / "r", ledger=False)
+    with serving(release.path) as server:
+        visitor = Visitor(browser, server.address.rstrip("/"))
+        page = visitor.visit(f"table/{quote(quote('Δήμος.1/2', safe='.'))}?lang=en&view=table")
+        for format in ("csv", "xlsx", "px", "json-stat2"):
+            assert taken(page, format)[1] == f"Δήμος.1_2.{format.removesuffix('-stat2')}"
+        visitor.close()
+
+
 def test_codes_that_look_like_expressions_are_asked_for_and_downloaded_too(visitor, others):
     towns, _ = others
     code = 'the "other", job'
@@ -307,3 +320,23 @@ def test_the_explanation_says_what_K_means_and_that_totals_may_not_add_up(visito
     assert "at most 7" in said
     page.get_by_role("button", name="Close").click()
     assert page.locator("#explain").is_hidden()
+
+
+@pytest.mark.parametrize("lang", few(["en", "ko", "fr", "es"], 2))
+def test_a_share_is_explained_as_one_of_the_same_group_which_need_not_be_an_area(visitor, lang):
+    page = visitor.visit(link(lang=lang))
+    said = {"en": "of the same group", "ko": "같은 집단의", "fr": "du même groupe", "es": "del mismo grupo"}[lang]
+    assert said in page.locator("#explain").text_content()
+
+
+def test_on_a_phone_the_explanation_is_closed_from_any_place_of_it_and_by_a_tap_beside_it(visitor):
+    page = visitor.visit(link(lang="en"), viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    for ends in (lambda: page.locator("#close-explain").tap(), lambda: page.touchscreen.tap(180, 10)):
+        page.locator("#open-explain").tap()
+        page.locator("#explain").evaluate("one => { one.scrollTop = 9999; }")
+        close = page.locator("#close-explain").bounding_box()
+        assert 0 <= close["y"] < 200
+        page.locator("#explain .official").tap()
+        assert page.locator("#explain").is_visible()
+        ends()
+        page.locator("#explain").wait_for(state="hidden")

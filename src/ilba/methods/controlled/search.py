@@ -187,7 +187,7 @@ def move_of(move: object, K: int) -> int:
 def noise_of(noise: object) -> float:
     """The user's share of small cells whose target is shifted by one, checked."""
     if isinstance(noise, bool) or not isinstance(noise, int | float | np.number) or not 0 <= noise <= 1:
-        raise InputError(f"noise={noise!r} is not a share from 0 to 1, such as 0.4. 0 draws sums to the true counts.")
+        raise InputError(f"noise={noise!r} is not a share from 0 to 1, such as 0.4. 0 adds no noise.")
     return float(noise)
 
 

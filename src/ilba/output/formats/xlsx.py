@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import polars as pl
 
 from ilba.errors import InputError, some
 from ilba.output.formats import missing_extra
+from ilba.output.naming import sheet_name
 from ilba.output.wording import WordedTable
 
 _SHEET_ROWS = 2**20  # the limit of Excel
@@ -29,16 +29,17 @@ def xlsx(table: WordedTable) -> bytes:
     file = io.BytesIO()
     with _workbook(file, about) as book:
         decimals, head = table.measure.decimals, _headings(table)
-        _table_sheet(book, table.table.name, table.title, notes, head, table.named(), 1, table.pulse, decimals)
+        name = sheet_name(table.table.name, [table.said["codes"]])
+        _table_sheet(book, name, table.title, notes, head, table.named(), 1, table.pulse, decimals)
         _code_sheet(book, table)
     return file.getvalue()
 
 
 def workbook(frame: pl.DataFrame, name: str, title: str, notes: Sequence[str], numbers: int) -> bytes:
-    """A frame as an Excel file with one sheet; this many last columns are numbers, the others are labels."""
+    """A frame as an Excel file with one sheet named after a table; this many last columns are numbers, not labels."""
     file = io.BytesIO()
     with _workbook(file, {"title": title}) as book:
-        _table_sheet(book, name, title, notes, frame.columns, frame, numbers)
+        _table_sheet(book, sheet_name(name), title, notes, frame.columns, frame, numbers)
     return file.getvalue()
 
 
@@ -77,7 +78,7 @@ def _table_sheet(
     top = len(notes) + 2
     if rows.height + top + 1 > _SHEET_ROWS:
         raise InputError(
-            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet can have. "
+            f"{title!r} has {some(rows.height, 'row')}, more than an Excel sheet can have. "
             f"Use csv or parquet, or a table with fewer variables."
         )
     bold, count, note = (
@@ -90,7 +91,7 @@ def _table_sheet(
     )
     head = _head_format(book)
     labels = rows.width - numbers
-    sheet = book.add_worksheet(_sheet_name(name))
+    sheet = book.add_worksheet(name)
     for place, column in enumerate(rows.get_columns()):
         sheet.set_column(place, place, _width(column), count if place >= labels else None)
     sheet.write_string(0, 0, title, bold)
@@ -146,10 +147,6 @@ def _code_sheet(book: Any, table: WordedTable) -> None:
         for place, text in enumerate(texts):
             sheet.write_string(number, place, text)
     sheet.freeze_panes(1, 0)
-
-
-def _sheet_name(name: str) -> str:
-    return re.sub(r"[\[\]:*?/\\]", "_", name)[:31].strip("'") or "table"
 
 
 def _width(column: pl.Series) -> float:

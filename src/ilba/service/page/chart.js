@@ -25,9 +25,9 @@ export async function showChart(place, context) {
   const sex = dimensions.find((one) => named(SEX)(one) && size(one) === 2);
   const age = dimensions.find((one) => named(AGE)(one) && size(one) > 2);
   const kinds = ["bars"];
-  if (sex && age) kinds.push("pyramid");
+  if (sex && age && !(time && state.measure === "change")) kinds.push("pyramid"); // both its sides are taken
   if (time && size(time) > 1) kinds.push("lines");
-  const wanted = kinds.includes(state.kind) ? state.kind : sex && age && !areaBars() ? "pyramid" : "bars";
+  const wanted = kinds.includes(state.kind) ? state.kind : kinds.includes("pyramid") && !areaBars() ? "pyramid" : "bars";
   const bars = wanted === "pyramid" ? age : wanted === "lines" ? time : (by(state.bars) ?? usualBars());
   const rest = dimensions.filter((one) => one !== bars && (wanted !== "bars" || one !== time));
   const colours =
@@ -60,7 +60,7 @@ export async function showChart(place, context) {
   const picture = () => {
     const told = { title, release, words, measure, set, why, bars, colours, codes: ordered.slice(0, shown), layout, host: body };
     Object.assign(told, { ones: apart, partial: partial() });
-    if (multiples) Object.assign(told, { most, least: Math.min(0, ...set.value.filter((value) => value !== null)) });
+    if (multiples) Object.assign(told, { most, least });
     const drawing = { pyramid: pyramidDrawing, lines: lineDrawing, bars: barDrawing }[wanted];
     return pictureOf(told, drawing, multiples && panelsOf.map((one) => [multiples.name(one), { [multiples.code]: one }]));
   };
@@ -115,11 +115,13 @@ export async function showChart(place, context) {
   const kept = series && series.codes.length > COLOURS ? [...ones].sort((a, b) => largest(b) - largest(a)).slice(0, COLOURS) : ones;
   const apart = ones.filter((one) => kept.includes(one));
   const height = new Map(shownBars.codes.map((bar) => [bar, tallest(bar)]));
-  const most = Math.max(...height.values());
+  // Losses go to the other side of the line at 0.
+  const values = set.value.filter((value) => value !== null);
+  const [least, most] = stacked ? [0, Math.max(...height.values())] : [Math.min(0, ...values), Math.max(0, ...values)];
   let shown = FIRST;
   const ordered = [...shownBars.codes];
   if (wanted === "bars" && order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
-  if (!(most > 0)) {
+  if (!(most > least)) {
     tell("");
     fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
@@ -131,13 +133,13 @@ export async function showChart(place, context) {
     if (why(codes)) return [];
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
     const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
-    return { value: Math.abs(value ?? NaN), off: reach(context, measure, codes, together), name: name.filter(Boolean).join(", "), text: measure.write(value) };
+    return { value: wanted === "bars" ? Math.abs(value ?? NaN) : (value ?? NaN), off: reach(context, measure, codes, together), name: name.filter(Boolean).join(", "), text: measure.write(value) };
   })));
   const drawn = spots.filter(({ value }) => !Number.isNaN(value));
   const top = Math.max(...drawn.map(({ value }) => value));
   const longest = drawn.filter(({ value }) => value === top);
   const said = { high: first(words, longest.map(({ name }) => name)), highValue: [...new Set(longest.map(({ text }) => text))].join(", ") };
-  tell([wanted === "bars" ? words.count("summaryBars", spots.length, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say("closeHigh") : ""].filter(Boolean).join(" "));
+  tell([wanted === "bars" ? words.count("summaryBars", spots.length, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say(wanted === "bars" ? "closeLong" : "closeHigh") : ""].filter(Boolean).join(" "));
   if (wanted !== "bars") {
     shown = ordered.length;
     const missing = partial();
@@ -170,6 +172,7 @@ export async function showChart(place, context) {
         )
       : null;
     body.classList.remove("measured");
+    body.style.setProperty("--zero", -least / (most - least));
     fill(body, multiples && series ? key() : null, panels || multiples ? el("div", { class: "panels" }, parts) : parts, foot);
     const widest = Math.max(...[...body.querySelectorAll(".bar-number")].map((one) => one.getBoundingClientRect().width));
     body.style.setProperty("--beside", `${widest / Number.parseFloat(getComputedStyle(document.documentElement).fontSize) + 0.6}rem`);
@@ -199,8 +202,8 @@ export async function showChart(place, context) {
     const whole = long(bar, panel);
     const lines = wanted.map((one, i) => {
       const n = count(bar, one, panel);
-      const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
-      drawn.style.setProperty("--share", Math.abs(n ?? 0) / (layout === "shares" ? whole || 1 : most));
+      const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}${n < 0 ? " left" : ""}` });
+      drawn.style.setProperty("--share", Math.abs(n ?? 0) / (layout === "shares" ? whole || 1 : most - least));
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
       const text = why({ [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel }) ?? measure.told(n, span(bar, one, panel));
       const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);

@@ -17,9 +17,18 @@ export function showExplain(dialog, { release, words }) {
   if (release.near) Object.assign(values, { near: words.number(release.near), points: words.number(release.near / 5) });
   fill(
     dialog,
-    el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),
+    el(
+      "div",
+      { class: "explain-top" },
+      el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),
+      el("button", { type: "button", id: "close-explain", onclick: () => dialog.close() }, say("close")),
+    ),
     parts.map(([title, texts]) => [el("h3", {}, say(title)), texts.map((name) => el("p", {}, say(name, values)))]).flat(2),
     el("div", { class: "official" }, (release.notes ?? []).map((note) => el("p", {}, note))),
-    el("button", { type: "button", id: "close-explain", onclick: () => dialog.close() }, say("close")),
   );
+  // A tap beside it closes it, too.
+  dialog.onclick = ({ target, clientX: x, clientY: y }) => {
+    const { left, right, top, bottom } = dialog.getBoundingClientRect();
+    if (target === dialog && (x < left || x > right || y < top || y > bottom)) dialog.close();
+  };
 }

@@ -178,8 +178,9 @@ export function barDrawing(told) {
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
   const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
-  const size = (bar) => (stacked ? sum(bar) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0))));
-  const most = told.most ?? Math.max(...codes.map(size), 1e-9);
+  const sizes = (bar) => (stacked ? [sum(bar)] : ones.map((one) => count(bar, one) ?? 0));
+  const most = told.most ?? Math.max(...codes.flatMap(sizes), 0);
+  const least = told.least ?? Math.min(...codes.flatMap(sizes), 0); // losses go to the left of the line at 0
   const each = stacked ? 22 : Math.max(22, 16 * ones.length + 6);
   const keyed = (wide) => (series ? key(ones.map((one) => series.name(one)), wide) : { places: [], height: 0 });
   const height = codes.length * each + keyed(told.fixed ? NARROW : WIDE).height;
@@ -193,24 +194,25 @@ export function barDrawing(told) {
       part.append(node("rect", { x, y: y - 7, width: 14, height: 14, rx: 2, fill: ink[`series-${i + 1}`] }));
       part.append(write(x + 20, y, text));
     });
+    const zero = left - (room * least) / (most - least || 1);
     let y = top;
     for (const bar of codes) {
       part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), left - 14), { "text-anchor": "end" }));
-      let x = left;
+      let x = zero;
       ones.forEach((one, i) => {
         const n = count(bar, one);
-        const long = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most);
+        const long = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most - least || 1);
         const fill = series ? ink[`series-${i + 1}`] : n < 0 ? ink["fall-3"] : ink["series-1"];
         const high = stacked ? 16 : Math.min(16, (each - 6) / ones.length - 2);
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
-        part.append(node("rect", { x, y: at, width: long, height: high, fill }));
+        part.append(node("rect", { x: n < 0 ? x - long : x, y: at, width: long, height: high, fill }));
         if (stacked) x += long;
-        else part.append(write(left + long + 6, at + high / 2, number(bar, one), { "font-size": 12 }));
+        else part.append(write(zero + (n < 0 ? 0 : long) + 6, at + high / 2, number(bar, one), { "font-size": 12 }));
       });
       if (stacked) part.append(write(x + 6, y + 11, beside(bar), { "font-size": 12 }));
       y += each;
     }
-    part.append(node("line", { x1: left, x2: left, y1: top, y2: y, stroke: ink.edge }));
+    part.append(node("line", { x1: zero, x2: zero, y1: top, y2: y, stroke: ink.edge }));
   } };
 }
 
@@ -227,7 +229,7 @@ export function pyramidDrawing(told) {
   const height = ages.codes.length * each + 34;
   const beside = widest(ages.codes.flatMap((age) => [number(age, one), number(age, other)]), 12) + 10;
   return { height, draw: (part, ink, wide) => {
-    const middle = wide === WIDE ? 130 : 104;
+    const middle = Math.min(0.4 * wide, Math.max(wide === WIDE ? 130 : 104, 8 + widest(ages.codes.map((age) => ages.name(age)), 13)));
     const room = (wide - middle) / 2 - Math.max(wide === WIDE ? 96 : 52, beside);
     const [left, right] = [wide / 2 - middle / 2, wide / 2 + middle / 2];
     const head = (sex) => cut(series.name(sex), left - 8, 14, 600);

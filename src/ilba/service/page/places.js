@@ -1,8 +1,9 @@
 // Finding a place by its name, in any script, with slips of the fingers; choosing one leads to it on the map.
 
+import * as api from "./api.js";
 import { areas } from "./areas.js";
 import { el, fill } from "./dom.js";
-import { fitness, folded } from "./search.js";
+import { fitness, spaced } from "./search.js";
 
 const SHOWN = 8;
 const LONGEST = 20_000; // areas of a level that are searched
@@ -20,12 +21,20 @@ async function places(release, lang) {
         if (known.missing.has(code)) return;
         const name = known.labels[at];
         const above = before?.place.has(known.parents[code]) ? before.name(known.parents[code]) : "";
-        found.push({ hierarchy, level: i + 1, code, name, plain: folded(name), kind: label, above });
+        found.push({ hierarchy, level: i + 1, code, name, plain: spaced(name), kind: label, above });
       });
       before = known;
     }
   }
   return found;
+}
+
+/** The places that fit what was typed: { place, score }. `others` has the names in other languages, in the same order. */
+function fits(typed, all, others) {
+  const wanted = spaced(typed);
+  const score = (place, i) =>
+    place.code === typed.trim() ? -1 : Math.min(...[place, ...others.map((named) => named[i])].map(({ plain }) => fitness(wanted, plain)));
+  return all.map((place, i) => ({ place, score: score(place, i) })).filter((one) => one.score < Infinity);
 }
 
 const kept = new Map();
@@ -51,17 +60,24 @@ export function placeSearch({ state, release, words, go }) {
   });
   return el("div", { class: "place-search" }, field, list, said);
 
+  function known(lang) {
+    const name = `${release.id} ${lang}`;
+    if (!kept.has(name)) kept.set(name, places(release, lang));
+    return kept.get(name);
+  }
+
   async function look() {
-    const typed = folded(field.value).trim();
-    if (!typed) return fill(list);
-    const name = `${release.id} ${words.lang}`;
-    if (!kept.has(name)) kept.set(name, places(release, words.lang));
-    const all = await kept.get(name);
-    if (typed !== folded(field.value).trim()) return undefined;
-    const fitting = all
-      .map((place) => ({ place, score: place.code === field.value.trim() ? -1 : fitness(typed, place.plain) }))
-      .filter(({ score }) => score < Infinity)
-      .sort((a, b) => a.score - b.score || a.place.level - b.place.level || words.compare(a.place.name, b.place.name));
+    const typed = field.value;
+    if (!spaced(typed)) return fill(list);
+    const all = await known(words.lang);
+    let found = fits(typed, all, []);
+    if (!found.some(({ score }) => score <= 1)) {
+      // Nothing has it in this language: the name may be one of another.
+      const { languages } = await api.config();
+      found = fits(typed, all, await Promise.all(languages.map(({ id }) => known(id))));
+    }
+    if (typed !== field.value) return undefined;
+    const fitting = found.sort((a, b) => a.score - b.score || a.place.level - b.place.level || words.compare(a.place.name, b.place.name));
     said.textContent = words.count("placesCount", fitting.length);
     return fill(
       list,

@@ -1,4 +1,4 @@
-// Searching as people type: without case and without accents, in any script. `folded` in asked.py does the same.
+// Searching as people type: without case and without accents, in any script. `folded` and `spaced` in asked.py do the same.
 
 const LETTERS = { ø: "o", ł: "l", đ: "d", ð: "d", ħ: "h", ŧ: "t", ı: "i", æ: "ae", œ: "oe", þ: "th", ς: "σ" };
 const ALONE = new RegExp(`[${Object.keys(LETTERS).join("")}]`, "g"); // letters that Unicode does not take apart
@@ -9,6 +9,9 @@ export function folded(text) {
   const lower = plain.toUpperCase().toLowerCase(); // by way of upper case, so that ß becomes ss
   return lower.replace(ALONE, (letter) => LETTERS[letter]).normalize("NFKC");
 }
+
+/** A name as it is searched for: folded, with one space for hyphens and other signs. */
+export const spaced = (text) => folded(text).replace(/[\p{P}\p{S}\p{Z}]+/gu, " ").trim();
 
 /** How many letters have to be changed, added, left out or swapped so that a text begins with what was typed. */
 function slips(typed, text) {
@@ -28,7 +31,7 @@ function slips(typed, text) {
 }
 
 /**
- * How well a name fits what was typed: 0 begins with it, 1 holds it, 2 and more with slips; Infinity not at all.
+ * How well a name fits what was typed, both spaced: 0 begins with it, 1 holds it, 2 and more with slips; Infinity not at all.
  * A slip is forgiven in four letters, two in eight.
  */
 export function fitness(typed, name) {
@@ -36,6 +39,6 @@ export function fitness(typed, name) {
   if (name.includes(typed)) return 1;
   const allowed = typed.length < 4 ? 0 : typed.length < 8 ? 1 : 2;
   if (!allowed) return Infinity;
-  const found = Math.min(slips(typed, name), ...name.split(/[\s-]+/).slice(1).map((word) => slips(typed, word)));
+  const found = Math.min(slips(typed, name), ...name.split(" ").slice(1).map((word) => slips(typed, word)));
   return found <= allowed ? 1 + found : Infinity;
 }

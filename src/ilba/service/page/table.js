@@ -187,12 +187,22 @@ export async function showTable(place, context) {
       el("thead", {}, head),
       el("tbody", {}, lines),
     );
+    const frame = el("div", { class: "scroll", role: "region", "aria-label": say("scrollable"), tabindex: "0", id: "scroll", "data-scroll": "" }, table);
     fill(
       body,
-      el("div", { class: "scroll", role: "region", "aria-label": say("scrollable"), tabindex: "0", id: "scroll", "data-scroll": "" }, table),
+      frame,
       pages > 1 ? pager(pages) : null,
       measure.note ? el("p", { class: "hint" }, measure.note) : null,
     );
+    if (across) return;
+    fit();
+    new ResizeObserver(() => requestAnimationFrame(fit)).observe(table);
+
+    /** Whether the columns have room beside each other; page.css says what follows on a narrow screen. */
+    function fit() {
+      table.classList.remove("narrow");
+      table.classList.toggle("narrow", frame.scrollWidth > frame.clientWidth);
+    }
   }
 
   function pager(pages) {

@@ -13,6 +13,12 @@ const FORMATS = [
 
 let follow = () => {};
 
+/** The name of a table's file in readable letters, as the service gives it. */
+function fileName(id) {
+  const at = id.lastIndexOf(":") + 1;
+  return id.slice(0, at).replaceAll(":", ".") + decodeURIComponent(id.slice(at)).replace(/[<>:"/\\|?*\p{Cc}]|^\./gu, "_");
+}
+
 export function showTake(place, { table, meta, selection, cells, most, words, fail, measure, release, shown }) {
   const { say } = words;
   // The files have what the view shows; before that is known, everything that is chosen.
@@ -22,14 +28,14 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
   const asked = (format) => api.request(from.id, list, words.lang, format, own.measure);
   const files = FORMATS.map(([format, name]) => {
     const wanted = asked(format);
-    const named = `${from.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
+    const named = `${fileName(from.id)}.${format === "json-stat2" ? "json" : format}`;
     const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: named };
     if (wanted.body || format === "csv") attributes.onclick = (event) => (event.preventDefault(), save(wanted));
     if (tooMany) return el("li", {}, el("span", { class: "file off", "aria-disabled": "true", role: "link" }, name));
     return el("li", {}, el("a", attributes, name));
   });
   if (summed.length)
-    files.unshift(el("li", {}, el("button", { type: "button", id: "get-sum", class: "file", onclick: () => hand(written(), `${from.id.replaceAll(":", ".")}.sum.csv`) }, `${say("sumFile")} · ${words.count("cells", set.cells)}`)));
+    files.unshift(el("li", {}, el("button", { type: "button", id: "get-sum", class: "file", onclick: () => hand(written(), `${fileName(from.id)}.sum.csv`) }, `${say("sumFile")} · ${words.count("cells", set.cells)}`)));
   const hints = [summed.length ? say("parts") : n < cells ? say("onlyShown") : "", say("csvNotes")];
   place.hidden = false;
   const program = asked("json-stat2");
