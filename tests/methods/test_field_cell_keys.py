@@ -364,5 +364,11 @@ def test_badly_spread_keys_with_a_european_ptable_are_refused_since_they_would_c
     half = pl.DataFrame({"sex": "f", "record_key": keys / 2**25})
     with pytest.raises(ilba.InputError, match="not spread over 0 to 1"):
         cell_key_table(half, MOVES, "sex")
+    wide = ONS_MOVES.select("pvalue").head(1).join(pl.DataFrame({"ckey": range(256)}), how="cross").with_columns(pcv=1)
+    for moves, one in ((wide, 0), (wide, 9), (wide, 1000), (MOVES, 0), (MOVES, 0.0)):
+        same = pl.DataFrame({"sex": ["f"] * 100, "record_key": [one] * 100})
+        with pytest.raises(ilba.InputError, match=r"not spread over 0 to .* in one direction.*Draw random keys"):
+            cell_key_table(same, moves, "sex")
+        assert cell_key_table(same.head(1), moves, "sex")["uwc"].to_list() == [1, 1]
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")
