@@ -110,6 +110,66 @@ def test_records_that_are_in_a_file_twice_are_told_if_it_has_an_identifier(tmp_p
     assert not ilba.inspect(file).repetition, "different people may be alike"
 
 
+def test_records_are_not_in_a_file_twice_where_another_column_has_nearly_as_many_values(tmp_path):
+    days = [f"day {n % 40}-{n % 31}" for n in range(2000)]
+    pl.DataFrame({"day": days, "town": [f"t{n // 7 % 3}" for n in range(2000)]}).write_csv(tmp_path / "p.csv")
+    found = ilba.inspect(tmp_path / "p.csv")
+    assert found.records.column("day").kind == "identifier"
+    assert found.records.frame.n_unique() < found.records.records
+    assert not found.repetition
+
+
+@pytest.mark.parametrize("word", ["Összesen", "Mindösszesen", "Ukupno", "Укупно", "Kokku", "Iš viso", "Σύνολο", 'סה"כ'])
+def test_a_line_of_totals_is_found_by_the_words_of_many_languages(word):
+    assert facts_of(pl.Series("town", [*(["a", "b"] * 30), word])).totals == (word,)
+
+
+@pytest.mark.parametrize(
+    ("last", "totals"),
+    [
+        ("Qwxz;;;;3000", {"id": ("Qwxz",)}),
+        ("301;Qwxz;;;3000", {"town": ("Qwxz",)}),
+        ("301;a;;;3000", {}),
+        ("301;Qwxz;f;;3000", {}),
+        ("301;;;;3000", {}),
+        ("301;;x;NA;3000", {"sex": ("x",)}),
+        ("301;;NA;;3000", {}),
+        ("301;0107;;;3000", {}),
+    ],
+)
+def test_a_last_record_with_a_single_word_is_a_line_of_totals_in_any_language(tmp_path, last, totals):
+    people = "".join(f"{n};{'abc'[n % 3]};{'fm'[n % 2]};{'vw'[n % 4 // 2]};{n % 90 + 10}\n" for n in range(300))
+    (tmp_path / "p.csv").write_text(f"id;town;sex;job;income\n{people}{last}\n")
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert {one.name: one.totals for one in records.columns if one.totals} == totals
+    assert records.records == 301 - len(totals)
+    (tmp_path / "p.csv").write_text(f"id;town;sex;job;income\n{people}{last}\nSource: office;;;;\n")
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert {one.name: one.totals for one in records.columns if one.totals} == totals, "also above a footnote"
+
+
+def test_no_name_is_shown_as_a_line_of_totals(tmp_path):
+    people = "".join(f"{chr(97 + n % 26) * (n // 26 + 2)},a,f,v\n" for n in range(100))
+    (tmp_path / "p.csv").write_text(f"name,town,sex,job\n{people}Miller,,,\n")
+    found = ilba.inspect(tmp_path / "p.csv")
+    assert found.records.column("name").kind == "identifier"
+    assert "Miller" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("codes", "pad"),
+    [
+        (range(13), 0),
+        (["0", "00", *range(1, 13)], 2),
+        (["01", *range(2, 13)], 2),
+        (["1", "01", *range(2, 13)], 2),
+        (["01", "011", *range(20, 30)], 0),
+    ],
+)
+def test_leading_zeros_are_proposed_only_where_some_codes_have_them(codes, pad):
+    assert facts_of(pl.Series("rooms", [str(code) for code in codes] * 30)).pad == pad
+
+
 def test_columns_that_lie_in_each_other_are_proposed_as_hierarchies(tmp_path, people):
     towns = pl.DataFrame({"x": range(6000)}).select(
         (pl.col("x") % 4).cast(pl.String).alias("country"),
@@ -154,6 +214,10 @@ def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, m
         (["31.01.1990", "01.12.2001"] * 30, "date"),
         (["31.1.90", "1.12.01"] * 30, "date"),
         (["31.01.1990", "1990-01-31", "31/01/90"] * 20, "date"),
+        (["1980.05.17.", "2001.12.01."] * 30, "date"),
+        (["1980. 5. 17.", "2001. 12. 1."] * 30, "date"),
+        (["1980.05.17", "2001. 12. 01"] * 30, "date"),
+        (["17.05.1980.", "1. 12. 2001."] * 30, "date"),
         (["31/01/1990", "01/31/1990"] * 30, "category"),
         (["x"] * 60, "constant"),
         ([None, "NA", "n.d.", "NR"] * 20, "empty"),

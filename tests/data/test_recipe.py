@@ -7,9 +7,11 @@ import unicodedata
 import duckdb
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ilba
-from ilba.data.recipe import Change, ColumnRecipe
+from ilba.data.recipe import Change, ColumnRecipe, Recipe
 
 MESSY = pl.DataFrame(
     {
@@ -419,3 +421,31 @@ def test_where_and_without_match_values_in_either_form_of_unicode(form, as_frame
             secret=ilba.Secret(bytes(32)),
         )
         assert set(finest.frame["town"]) == towns
+
+
+CODES = st.sampled_from("abcdef")
+
+
+@given(st.dictionaries(CODES, CODES, min_size=1), st.sets(CODES, min_size=1), st.randoms())
+def test_a_list_of_all_codes_after_a_recode_stays_as_it_is(tmp_path_factory, recode, values, random):
+    recipe, made = recoded(tmp_path_factory, recode, values)
+    more = random.sample("uvwxyz", 2)
+    listed = pl.Series([*sorted(made), *more])
+    assert recipe.renamed(listed, "town").equals(listed)
+
+
+@given(st.dictionaries(CODES, st.sampled_from("uvwxyz"), min_size=1), st.sets(CODES, min_size=1))
+def test_a_list_of_old_codes_is_renamed_as_the_data_where_no_two_become_one(tmp_path_factory, recode, values):
+    recipe, made = recoded(tmp_path_factory, recode, values)
+    found = recipe.renamed(pl.Series(sorted(values)), "town")
+    assert found.n_unique() == len(values)
+    if len(made) == len(values):
+        assert set(found) == made
+
+
+def recoded(tmp_path_factory, recode, values):
+    """A recipe that keeps the other values, and what it makes of some."""
+    folder = tmp_path_factory.mktemp("recode")
+    (folder / "codes.csv").write_text("new,old\n" + "".join(f"{old},{new}\n" for old, new in recode.items()))
+    recipe = Recipe({"town": {"recode": "codes.csv", "unmatched": "keep"}}, folder=folder)
+    return recipe, set(recipe.applied(pl.DataFrame({"town": sorted(values), "N": [1] * len(values)}), ["town"])["town"])

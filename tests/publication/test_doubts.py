@@ -247,3 +247,31 @@ def test_a_method_whose_extra_is_not_installed_is_no_doubt_about_the_publication
     asked(folder)
     with pytest.warns(Advice, match="was left out of the comparison: this needs SciPy"):
         ilba.plan(folder)
+
+
+@pytest.mark.parametrize("line", ["Qwxz,,,,9", ",,,,9", "NA,NA,NA,NA,9"])
+@pytest.mark.parametrize("areas", ['area = ["AGS"]', 'area = ["AGS"]\nwork = ["job"]'])
+def test_records_without_any_value_are_noticed_and_may_be_left_out(folder, line, areas):
+    people = "".join(f"{n},{TOWNS[n % 4]},{'fm'[n % 2]},{'vw'[n % 4 // 2]},1\n" for n in range(60))
+    (folder / "p.csv").write_text(f"id,AGS,sex,job,n\n{people}{line}\n")
+    key = '"sex"' if "work" in areas else '"sex", "job"'
+    recipe = 'work = ["job"]\n' * ("work" in areas) + '[recipe]\nmissing = ["NA"]\n'
+    (doubt,) = asked(folder, keys=key, source='file = "p.csv"\nmissing = "category"', more=recipe)
+    assert doubt.startswith("there are records without a value in all of AGS, ")
+    assert not asked(folder, keys=key, source='file = "p.csv"\nmissing = "drop"', more=recipe)
+    without = recipe + 'without = {n = ["9"]}'
+    assert not asked(folder, keys=key, source='file = "p.csv"\nmissing = "category"', more=without)
+
+
+def test_people_with_some_value_are_no_line_of_totals(folder):
+    people = "".join(f"{TOWNS[n % 4]},{'fm'[n % 2]},{'vw'[n % 4 // 2]}\n" for n in range(60))
+    (folder / "p.csv").write_text(f"AGS,sex,job\n{people}101,,\n,f,\n,,v\n")
+    assert not asked(folder, keys='"sex", "job"', source='file = "p.csv"\nmissing = "category"')
+
+
+def test_strict_stops_at_a_line_of_totals_in_a_language_that_nobody_knows(folder):
+    people = "".join(f"{n},{TOWNS[n % 4]},{'fm'[n % 2]}\n" for n in range(60))
+    (folder / "p.csv").write_text(f"id,AGS,sex\n{people}Qwxz,,\n")
+    words = ["build", "p.csv", "--hkey", "AGS", "--key", "sex", "--secret", "k", "--missing", "category"]
+    run("secret", "new", "k", cwd=folder)
+    assert "lines of totals" in run("--strict", *words, cwd=folder, code=1).stderr

@@ -14,6 +14,7 @@ import pytest
 
 import ilba
 from ilba.publication.days import days_kept, recorded_now
+from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
 from ilba.publication.publishing import released_by
 from support.commands import run
@@ -168,6 +169,69 @@ def test_an_area_with_a_new_code_is_told_and_a_recode_to_the_old_code_keeps_its_
     assert now.equals(before)
     page = (tmp_path / "confidential" / "decision.en.html").read_text("utf-8")
     assert "new codes for the same people can prove small counts" in page
+
+
+OLD, NEW = "15292", "15999"
+TWO_LEVELS = """[hierarchies]
+area = ["county", "town"]
+[recipe]
+county = """
+LOOKUP = TWO_LEVELS + '{from = "town", recode = {file = "towns_{wave}.csv", from = "code", to = "county"}}'
+TREE = """[hierarchies]
+area = {column = "town", levels = ["county"], file = "towns_{wave}.csv"}
+[recipe]"""
+LISTED = 'town = {file = "towns_{wave}.csv", code = "code", label = {en = "name"}}'
+
+
+@pytest.mark.parametrize(
+    ("area", "lists", "codes"),
+    [
+        (LOOKUP, "", LISTED.replace("label", 'parent = "county", label')),
+        (TWO_LEVELS + '{from = "town", prefix = 2}', "", LISTED),
+        (TREE, "", LISTED),
+        (LOOKUP, 'lists = ["codes_{wave}.csv"]', ""),
+    ],
+    ids=["a list makes the county", "the first letters", "a hierarchy", "a list of all variables"],
+)
+def test_the_files_of_a_year_may_have_the_new_code_that_a_recode_makes_the_old_one(tmp_path, area, lists, codes):
+    text = f"""keys = ["sex"]
+{lists}
+[source]
+file = "p_{{wave}}.csv"
+[population]
+name = "people"
+{area}
+town = {{recode = "recode_{{wave}}.csv", unmatched = "keep"}}
+[codes]
+{codes}
+[maps]
+town = {{file = "map_{{wave}}.geojson", code = "k"}}
+"""
+    (tmp_path / "publication.toml").write_text(text)
+    seen = []
+    for wave, code, recode in (("2025", OLD, ""), ("2026", NEW, f"{NEW},{OLD}\n")):
+        towns = ["11111", "12222", code]
+        people = "".join(f"{town},{sex}\n" for town in towns for sex in "fm")
+        listed = "".join(f"town,{town},N{town},{town[:2]}\n" for town in towns)
+        files = {
+            f"p_{wave}.csv": f"town,sex\n{people * 9}",
+            f"towns_{wave}.csv": "code,county,name\n" + "".join(f"{town},{town[:2]},N{town}\n" for town in towns),
+            f"codes_{wave}.csv": f"variable,code,label_en,parent\n{listed}",
+            f"recode_{wave}.csv": f"new,old\n{recode}",
+        }
+        for name, lines in files.items():
+            (tmp_path / name).write_text(lines)
+        point = {"type": "Point", "coordinates": [1, 2]}
+        shapes = [{"type": "Feature", "properties": {"k": town}, "geometry": point} for town in towns]
+        (tmp_path / f"map_{wave}.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+        prepared = Prepared(tmp_path, wave)
+        finest, _ = counted(prepared)
+        assert not any(one.without or one.extra for one in prepared.matched(finest))
+        ((label, parent),) = prepared.lists.labels.filter(pl.col("code") == OLD).select("label_en", "parent").rows()
+        assert label == f"N{code}"
+        drawn = [one["id"] for one in prepared.maps["town"]["features"]]
+        seen.append((finest.frame.select("county", "town").rows(), parent, drawn))
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.slow

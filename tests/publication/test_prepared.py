@@ -491,3 +491,18 @@ town = {file = "map_{wave}.gpkg"}
         (tmp_path / "publication.toml").write_text(plain.replace('wave = "2026"', ""))
         with pytest.raises(ilba.InputError, match=f"{re.escape(entry)} = .* needs the wave"):
             Prepared(tmp_path)
+
+
+def test_a_list_names_parents_by_a_new_code_that_a_recode_makes_the_old_one(folder):
+    (folder / "p.csv").write_text("county,town,sex\n" + "01,a,f\n05,b,m\n" * 9)
+    (folder / "t.csv").write_text("code,county\na,01\nb,05\n")
+    (folder / "c.csv").write_text("code,name\n01,One\n05,New name\n")
+    (folder / "recode.csv").write_text("new,old\n05,02\n")
+    lists = '[codes]\ntown = {file = "t.csv", code = "code", parent = "county"}\n'
+    text = '[hierarchies]\narea = ["county", "town"]\n[recipe]\ncounty = {recode = "recode.csv", unmatched = "keep"}\n'
+    for known in ("", 'county = {file = "c.csv", code = "code", label.en = "name"}\n'):
+        prepared, finest = finest_of(folder, text + lists + known)
+        assert not any(one.without or one.extra or one.orphans for one in prepared.matched(finest))
+        rows = prepared.lists.labels.select("variable", "code", "label_en", "parent").rows()
+        assert ("town", "b", None, "02") in [(*row[:2], None, row[3]) for row in rows]
+    assert ("county", "02", "New name", None) in rows

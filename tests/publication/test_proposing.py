@@ -164,6 +164,19 @@ def test_ages_of_mothers_are_ages_and_a_grand_total_is_none_of_them(tmp_path):
     assert "footnotes" not in records.about
 
 
+def test_all_levels_of_a_list_get_names_in_one_language(tmp_path):
+    places = [(f"{n // 12:02}", f"{n // 4:03}", f"{n:04}") for n in range(36)]
+    rows = [(a, f"M{a}", f"County {a}", b, f"Long név {b}", f"D {b}", c, f"T{c}", f"Place {c}") for a, b, c in places]
+    names = ["Megye kód", "Megye", "County", "Járás kód", "Járás", "District", "KSH kód", "Település", "Settlement"]
+    towns = pl.DataFrame(rows, schema=names, orient="row")
+    towns.write_csv(tmp_path / "towns.csv")
+    people = {"town": towns["KSH kód"].to_list() * 10, "sex": ["f", "m", "m", "f", "m"] * 72}
+    pl.DataFrame(people).write_csv(tmp_path / "p.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.csv", out=tmp_path)
+    labels = [entry["label"]["en"] for entry in proposed(tmp_path)["codes"].values()]
+    assert labels == ["Settlement", "County", "District"]
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("word", ["Tổng cộng", "Tổng", "Tổng số", "TỔNG CỘNG", "Tong cong"])
 def test_a_line_of_totals_in_vietnamese_is_found_in_any_form_of_unicode(tmp_path, word, form):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -39,6 +39,13 @@ TOTALS = frozenset(
         *("gesamtergebnis", "total général", "total general", "total geral", "totale generale", "totale complessivo"),
         *("eindtotaal", "suma końcowa", "celkový součet", "totalsumma", "总计", "総計", "총합계"),
         *("toplam", "genel toplam", "tổng", "tổng cộng", "tổng số", "tong cong", "tong so"),
+        *("összesen", "összes", "mindösszesen", "végösszeg", "spolu", "celkový súčet", "skupaj", "skupna vsota"),
+        *("ukupno", "sveukupno", "svega", "укупно", "свега", "вкупно", "общо", "всичко", "усього", "всього", "разом"),
+        *("загальний підсумок", "общий итог", "барлығы", "kokku", "iš viso", "viso", "kopā", "pavisam", "σύνολο"),
+        *("γενικό σύνολο", "totalt", "sum", "samtals", "alls", "guztira", "gjithsej"),
+        *("iomlán", "cyfanswm", "jumlah", "jumlah besar", "jami", "cəmi", "ჯამი", "სულ", "ընդամենը", 'סה"כ', "סה״כ"),
+        *("المجموع", "الإجمالي", "الاجمالي", "المجموع الكلي", "جمع", "جمع کل", "کل", "कुल", "कुल योग", "รวม"),
+        *("รวมทั้งสิ้น", "รวมทั้งหมด", "合计", "總計"),
     ]
 )
 """names of a line of totals, folded"""
@@ -54,7 +61,10 @@ AREAS = re.compile(
 """names of area columns"""
 _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
-_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
+_DATES = (
+    *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y"),
+    *("%Y.%m.%d.", "%Y.%m.%d", "%d.%m.%Y."),  # with blanks after the dots, too
+)
 _MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%y")
 """only alone: beside %d/%m/%Y nobody knows what 01/02/2026 is"""
 _MOMENT = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}"
@@ -241,6 +251,28 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     )
 
 
+def last_total(frame: pl.DataFrame, columns: Sequence[ColumnFacts]) -> dict[str, tuple[str, ...]]:
+    """The word of a line of totals in any language, with its column; empty if the last record is a person.
+
+    Such a record has a single word, no category or code that another record has, and none in two columns or more.
+    Among identifiers, which are not shown, the word is the only value without digits.
+    """
+    if frame.height < 20:
+        return {}
+    row = {name: (text or "").strip() for name, text in frame.row(-1, named=True).items()}
+    last = {one.name: row[one.name] for one in columns if row[one.name] not in ("", *one.spellings)}
+    described = {one.name for one in columns if one.kind in ("age", "category", "code", "constant", "text")}
+    words = [name for name, text in last.items() if not re.search(r"\d", text) and re.search(r"[^\W_]", text)]
+    if len(words) != 1 or len(described - last.keys()) < 2:
+        return {}
+    others = frame.head(-1).select(pl.col(*last).str.strip_chars())
+    if any(last[name] in others[name] for name in described & last.keys()):
+        return {}
+    (word,) = words
+    is_alone = word in described or others[word].str.contains(r"\d").all()
+    return {word: (last[word],)} if is_alone else {}
+
+
 def spoilt(values: pl.Series) -> tuple[str, ...]:
     """The values that a spreadsheet wrote as large numbers, where most values are codes of digits.
 
@@ -352,10 +384,7 @@ def _alike(
 ) -> tuple[tuple[tuple[str, ...], ...], int, int, Literal["", Case], dict[str, str]]:
     """Groups of values that are nearly the same; how many values differ; the width of codes; case; abbreviations."""
     texts = there["trimmed"].to_list()
-    digits = [text for text in texts if text.isdecimal()]
-    widths = {len(text) for text in digits}
-    padded = any(text.startswith("0") for text in digits)
-    pad = max(widths) if len(digits) == len(texts) and len(widths) > 1 and padded else 0
+    pad = _padded({*texts})
     folded, groups = folding(texts), defaultdict[str, set[str]](set)
     for raw, text in there.select("value", "trimmed").iter_rows():
         groups[folded(text).zfill(pad)].add(raw)
@@ -371,6 +400,20 @@ def _alike(
     recode = {text: short.get(word, word) for text, word in spelled.items()} | short
     found = tuple(sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1))
     return found, len(groups), pad, used, recode
+
+
+def _padded(texts: set[str]) -> int:
+    """The length at which leading zeros make codes of digits equal, or as long as those that begin with zeros; else 0.
+
+    >>> _padded({"1", "01", "12"}), _padded({"01", "2", "12"}), _padded({"0", "2", "12"}), _padded({"01", "011", "12"})
+    (2, 2, 0, 0)
+    """
+    longest = max(map(len, texts), default=0)
+    if not all(map(str.isdecimal, texts)) or {len(text) for text in texts} == {longest}:
+        return 0
+    zeros = {len(text) for text in texts if text.startswith("0") and len(text) > 1}
+    is_lost = zeros == {longest} or len({text.zfill(longest) for text in texts}) < len(texts)
+    return longest if is_lost else 0
 
 
 def _spelled(groups: Iterable[set[str]], case: Literal["", Case]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import notebook
-from ilba.data.columns import AREAS, ColumnFacts, as_codes, facts_of, few, few_text
+from ilba.data.columns import AREAS, ColumnFacts, as_codes, facts_of, few, few_text, last_total
 from ilba.data.csvfiles import guessed, known_encoding, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.letters import folded_in
@@ -60,7 +60,8 @@ _STRAY = 0.05
 _NEEDED = 0.5
 """the share of the codes of a column that a matching code list or map must have"""
 _NEARLY_ALL = 0.9
-"""the share of the values of a column that a hierarchy or code list has, if they are codes whatever they look like"""
+"""the share of the values of a column that a hierarchy or code list has, if they are codes whatever they look like; and
+of the records in which an identifier repeats, if these are repeated whole"""
 _CONTRARY = 0.2
 """the largest share of records whose code and name a code list does not have together"""
 
@@ -438,7 +439,10 @@ def _table(file: Path, sheet: str = "", encoding: str = "") -> FileFacts:
         refuse_shorter(file, reading)
     labels = _labels(file, kind)
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
-    if totals := {one.name: one.totals for one in columns if one.totals}:
+    totals = {one.name: one.totals for one in columns if one.totals}
+    if not totals and not is_part and not (notes and _is_record_among_notes(ends)):
+        totals = last_total(frame, columns)
+    if totals:
         sums = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
         frame = frame.filter(~pl.any_horizontal(sums))  # the entries of a line of totals are not values of a column
         ends = ends.filter(~pl.any_horizontal(sums))
@@ -575,9 +579,13 @@ def _codes_in(source: FileFacts, column: ColumnFacts) -> set[str]:
 
 
 def _repeated(one: FileFacts) -> int:
-    """How many records are the same as an earlier one. Without an identifier they may be different people."""
-    has_identifier = any(column.kind == "identifier" for column in one.columns)
-    return one.frame.height - one.frame.n_unique() if has_identifier else 0
+    """How many records are the same as an earlier one. Without an identifier they may be different people.
+
+    An identifier repeats hardly ever elsewhere: other columns may have nearly as many values, such as days.
+    """
+    again = [column.records - column.missing - column.values for column in one.columns if column.kind == "identifier"]
+    repeated = one.frame.height - one.frame.n_unique() if again else 0
+    return repeated if repeated >= _NEARLY_ALL * min(again, default=0) else 0
 
 
 def _related(one: FileFacts) -> FileFacts:

@@ -184,13 +184,28 @@ class Recipe:
                 f"{'is' if len(levels) == 1 else 'are'} named ({listing(levels) or 'none'}). Name each level before "
                 f"{column!r}, from coarse to fine: {','.join([*(f'level{n}' for n in range(1, paths.width)), column])}."
             )
-        finest = paths.to_series(-1)
+        finest = self.renamed(paths.to_series(-1), column)
         above = set(paths.drop(paths.columns[-1]).unpivot()["value"]) - set(finest)
         self._above = {**self._above, **dict.fromkeys(levels, above)}
         for place, level in enumerate(levels):
             self.columns[level] = ColumnRecipe(source=column, recode=said)
             self.know(level, pl.DataFrame({"from": finest, "to": paths.to_series(place)}))
         self._order = self._ordered()
+
+    def renamed(self, codes: pl.Series, column: str) -> pl.Series:
+        """The codes of a list or map as a column has them, if its recode keeps values that it does not name.
+
+        A code is renamed if no other listed one gets the same new code, this one is not listed, and no value becomes
+        the old one.
+        """
+        entry = self.columns.get(column)
+        if entry is None or entry.recode is None or entry.unmatched != "keep":
+            return codes
+        known, listed = self._lookup(column, entry), codes.drop_nulls().unique().implode()
+        old, new = known[_TEXT], known["to"]
+        known = known.filter(old.is_in(listed) & ~old.is_in(new.implode()) & ~new.is_in(listed))
+        known = known.filter(~pl.col("to").is_duplicated())
+        return codes.replace(known[_TEXT], known["to"])
 
     def of_every_record(self) -> Recipe:
         """The same recipe for all records; its changes are recorded here."""
@@ -386,6 +401,8 @@ class Recipe:
         known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT)
         for codes, pad in ((_TEXT, recode.pad), ("to", recode.pad_to)):
             known = known.with_columns(pl.col(codes).str.zfill(pad)) if pad else known
+        if entry.source not in ("", name):  # the list of another column
+            known = known.with_columns(self.renamed(known[_TEXT], entry.source))
         known = known.unique(maintain_order=True)
         twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
         if len(twice):

@@ -76,7 +76,7 @@ class DeclaredLists:
     @cached_property
     def whole(self) -> dict[str, pl.DataFrame]:
         """The files of `lists`, with all their variables. Those of an agency may have more than are published."""
-        found = {name: read_list(self.folder / name, self.design) for name in self.said.lists}
+        found = {name: self._renamed(read_list(self.folder / name, self.design)) for name in self.said.lists}
         named = {*self.said.codes, *self.recipe.declared_bands()}
         named |= {one for frame in found.values() for one in frame["variable"]}
         bare = [column for column in self.design.columns if column not in named]
@@ -92,6 +92,19 @@ class DeclaredLists:
                     f"{near[wrong[0]]} They are {listing(self.design.columns, 30)}."
                 )
         return found
+
+    def _renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A code list of several variables with the codes and parents that the recipe makes of them."""
+        for columns in (
+            *(hierarchy.columns for hierarchy in self.design.hierarchies),
+            *([key] for key in self.design.keys),
+        ):
+            for column, below in zip(columns, [*columns[1:], ""], strict=True):
+                for variable, name in ((column, "code"), (below, "parent")):
+                    own = frame["variable"].eq_missing(variable)
+                    new = self.recipe.renamed(frame[name].set(~own, None), column)
+                    frame = frame.with_columns(new.zip_with(own, frame[name]))
+        return frame
 
     def strange(self, frame: pl.DataFrame) -> list[str]:
         """The variables of a code list that are no columns here, and no hierarchies."""
@@ -190,7 +203,7 @@ class DeclaredLists:
         codes = frame[code].str.strip_chars()
         codes = codes.str.zfill(entry.pad) if entry.pad else codes
         kept = codes.is_not_null() & (codes != "")
-        return frame.filter(kept), code, codes.filter(kept)
+        return frame.filter(kept), code, self.recipe.renamed(codes.filter(kept), column)
 
     def _spelled(
         self, above: Mapping[str, Sequence[Any]], column: str, codes: pl.Series
@@ -200,9 +213,12 @@ class DeclaredLists:
         `above` has the parents on each level, as they are listed.
         """
         known: set[str] = set()
+        renamed: dict[str | None, str] = {}
         tree = self._tree(column)
         paths = self._paths(column, codes) if tree is None else tree
         for level, listed in above.items():
+            parents = pl.Series(listed, dtype=pl.String)
+            renamed |= dict(zip(parents, self.recipe.renamed(parents, level), strict=True))
             own = self.recipe.columns.get(level)
             if level in self.said.codes:
                 known |= set(self._listed(level)[2])
@@ -215,6 +231,7 @@ class DeclaredLists:
             alike.setdefault(one.lstrip("0"), []).append(one)
 
         def spelling(one: str | None) -> str | None:
+            one = renamed.get(one, one)
             same = alike.get(one.lstrip("0"), []) if one and one not in known else []
             return same[0] if len(same) == 1 else one
 
@@ -267,9 +284,10 @@ class DeclaredLists:
             if isinstance(given, HierarchyFields) and given.file and given.column == column:
                 paths = paths_in(given, self.folder)
                 levels = [*given.levels, column]
-                return (
-                    paths.rename(dict(zip(paths.columns, levels, strict=True))) if paths.width == len(levels) else None
-                )
+                if paths.width != len(levels):
+                    return None
+                paths = paths.rename(dict(zip(paths.columns, levels, strict=True)))
+                return paths.with_columns(self.recipe.renamed(paths[column], column))
         return None
 
     def _paths(self, column: str, codes: pl.Series) -> pl.DataFrame | None:

@@ -25,7 +25,7 @@ _MOST = 100_000
 
 def doubts(finest: AnyFinestTable) -> list[str]:
     """What a person should check before publishing."""
-    return [*_alike(finest), *_padded(finest), *_spoilt(finest), *_names(finest), *advice(finest)]
+    return [*_alike(finest), *_padded(finest), *_spoilt(finest), *_names(finest), *_empty(finest), *advice(finest)]
 
 
 def tell_doubts(finest: AnyFinestTable) -> None:
@@ -155,3 +155,21 @@ def _names(finest: AnyFinestTable) -> list[str]:
                         f"[codes]."
                     )
     return found
+
+
+def _empty(finest: AnyFinestTable) -> list[str]:
+    """Records that have no value at all: a line of totals or notes is no person."""
+    design, codes = finest.design, finest.codes
+    is_missing = (listed.labels[column].null_count() for listed in codes.lists for column in listed.columns)
+    if codes.unlisted or len(design.columns) < 2 or not all(is_missing):
+        return []
+    levels = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
+    areas = [None for hierarchy in design.hierarchies for _ in hierarchy.columns]
+    _, occurs = finest.lookup(levels, design.keys, areas, [None] * len(design.keys))
+    if not occurs:
+        return []
+    return [
+        f"there are records without a value in all of {listing(design.columns, 4)}: perhaps lines of totals or notes. "
+        f"Leave them out: without = {{COLUMN = [VALUE]}} under [recipe] of publication.toml, by a value that only "
+        f"they have, or missing = 'drop' under [source] (--missing drop)."
+    ]

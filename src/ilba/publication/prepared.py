@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
+import polars as pl
 
 from ilba.data.reading import Reading
 from ilba.data.recipe import ColumnRecipe, Recipe
@@ -295,9 +296,10 @@ class Prepared:
         for column, entry in self.said.maps.items():
             self.lists.require(column, "maps", areas)
             found[column] = read_shapes(self.place(entry.file), entry.layer).geojson(entry.code)
-            if pad := entry.pad:
-                for one in found[column]["features"]:
-                    one["id"] = str(one["id"]).zfill(pad)
+            shapes = found[column]["features"]
+            drawn = pl.Series([str(one["id"]).zfill(entry.pad or 0) for one in shapes], dtype=pl.String)
+            for one, code in zip(shapes, self.recipe.renamed(drawn, column), strict=True):
+                one["id"] = code
         return found
 
     def matched(self, finest: AnyFinestTable) -> list[Matched]:

@@ -243,8 +243,8 @@ class _Proposal:
     def _hierarchies(self) -> dict[str, list[str]]:
         chains = [list(chain) for chain in self.found.hierarchies]
         self.derived: dict[str, tuple[str, Match]] = {}
-        self.named: dict[str, tuple[str, Match]] = {}
-        """for some levels the column of a code list with their names"""
+        self.named: dict[str, tuple[list[str], Match]] = {}
+        """for some levels the columns of a code list with their names"""
         self.above: dict[str, list[str]] = {}
         """for each column with a file of its hierarchy: the names of the levels above it"""
         for column, tree in self.trees.items():
@@ -307,7 +307,7 @@ class _Proposal:
         for _, _, name in sorted(levels):
             last = nested[-1] if nested else None
             if code := next((one for one in (*known, *nested) if _are_same(frame, one, name)), None):
-                self.named.setdefault(code, (name, match))
+                self.named.setdefault(code, ([], match))[0].append(name)
             elif last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
                 nested.append(name)
         return nested
@@ -478,9 +478,13 @@ class _Proposal:
             label = self._label_in(listed, match.by, list(parent.values()))
             if label:
                 found[column]["label"] = {"en": label}
-        for level, (label, match) in self.named.items():
+        for level, (names, match) in self.named.items():
             if level not in found:
                 listed = next(one for one in self.found.files if one.path == match.file)
+                place = listed.frame.columns.index  # of several names the one that stands where that of the finest does
+                finest = found.get(match.column, {}).get("label", {}).get("en", match.by)
+                apart = place(finest) - place(match.by)
+                label = next((one for one in names if place(one) - place(level) == apart), names[0])
                 letters, _ = self._zeros(level)
                 parent = self._parent(level, listed)
                 above = [name for name in parent.values() if name in self.named or not self._zeros(name)[0]]
