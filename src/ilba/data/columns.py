@@ -42,8 +42,8 @@ TOTALS = frozenset(
         *("összesen", "összes", "mindösszesen", "végösszeg", "spolu", "celkový súčet", "skupaj", "skupna vsota"),
         *("ukupno", "sveukupno", "svega", "укупно", "свега", "вкупно", "общо", "всичко", "усього", "всього", "разом"),
         *("загальний підсумок", "общий итог", "барлығы", "kokku", "iš viso", "viso", "kopā", "pavisam", "σύνολο"),
-        *("γενικό σύνολο", "totalt", "sum", "samtals", "alls", "guztira", "gjithsej"),
-        *("iomlán", "cyfanswm", "jumlah", "jumlah besar", "jami", "cəmi", "ჯამი", "სულ", "ընդամենը", 'סה"כ', "סה״כ"),
+        *("γενικό σύνολο", "totalt", "sum", "samtals", "guztira", "gjithsej"),
+        *("iomlán", "cyfanswm", "jumlah", "jumlah besar", "cəmi", "ჯამი", "სულ", "ընդամենը", 'סה"כ', "סה״כ"),
         *("المجموع", "الإجمالي", "الاجمالي", "المجموع الكلي", "جمع", "جمع کل", "کل", "कुल", "कुल योग", "รวม"),
         *("รวมทั้งสิ้น", "รวมทั้งหมด", "合计", "總計"),
     ]
