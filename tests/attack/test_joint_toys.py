@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ilba.attack.refinement import Joined, Words
 from ilba.attack.together import _audit
@@ -58,9 +60,11 @@ class Toy:
         """The own finest cells of a cell."""
         return sorted({cell // 2 for cell in cells}) if self.coarse else cells
 
-    def publish(self, truth):
+    def publish(self, truth, again=None):
+        """The release of a truth, with masks of its own or `again` with those of another one."""
         own = self.own(truth[None, :])
-        at = (own[0] <= self.K) & (self.rng.random(own.shape[1]) * self.K < own[0])
+        at = (own[0] <= self.K) & (self.rng.random(own.shape[1]) * self.K < own[0]) if again is None else again.at
+        self.at = at
         self.values = {name: self.table(own, at, groups)[0] for name, groups in self.tables.items()}
         frames = {}
         for name, values in self.values.items():
@@ -172,3 +176,22 @@ def test_on_a_few_toys_the_joint_audit_proves_only_what_holds_in_every_world():
 @pytest.mark.parametrize("pair", PAIRS)
 def test_on_toys_the_joint_audit_proves_and_certifies_only_what_holds_in_every_world(pair):
     assert checked(pair, 12) > 0
+
+
+TABLES = st.lists(st.sampled_from(list(FINE)), min_size=1, unique=True)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    truth=st.lists(st.integers(0, 5), min_size=4, max_size=4).map(np.array),
+    other=TABLES,
+    more=st.lists(TABLES, min_size=1, max_size=2),
+)
+def test_releases_with_more_tables_of_the_same_masks_prove_only_what_holds_in_every_world(seed, truth, other, more):
+    rng = np.random.default_rng(seed)
+    first, *toys = (Toy(rng, "sca-sums", 3, "observed", names) for names in (["town.x"], other, *more))
+    releases = [first.publish(truth), toys[0].publish(truth), *(toy.publish(truth, first) for toy in toys[1:])]
+    ours = _audit(releases, [], Words({}, {}), 0, None).ranges.sort("town", "x")
+    low, high, _ = tried([first, *toys], truth, 3)
+    assert (ours["low"].to_numpy() <= low).all()
+    assert (high <= ours["high"].to_numpy()).all()

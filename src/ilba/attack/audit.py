@@ -166,8 +166,10 @@ def audit(
         open, in seconds of processor time. It needs the extra `solver`. It proves much more when the finest table is
         not released.
     changed : int, optional
-        With a list: audit releases of different waves together, assuming that no count of any table changed by more
-        than this between them, for example because at most this many people came, left or moved.
+        With a list: audit releases of different waves together, assuming that no count of a table that two of them
+        share changed by more than this, for example because at most this many people came, left or moved. Releases of
+        one wave, such as a wave and its correction, are compared in the same way, unless one repeats the masks of the
+        other or their stores have the same counts. Then `stores` has one for each release, in the same order.
     brief : bool, default False
         With one release: if small counts are proven, do not look for counterexamples for the others. The verdict is
         then clear, and `cells_certified` and `cells_undecided` are None.

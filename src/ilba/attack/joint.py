@@ -21,6 +21,7 @@ from ilba.attack.explanations import EXACT, LARGEST, LONG, Bound, Explanation, P
 from ilba.attack.lattice import Array, Edge, Node, collapse
 from ilba.attack.refinement import JointLattice, Placed
 from ilba.errors import InputError, listing, some
+from ilba.methods.method import FAR
 from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -84,12 +85,7 @@ class JointAttack:
         for number, one in enumerate(placed):
             self._hear(number, one)
         self.repeats = self._repeats()
-        """releases that are sums of the masked counts of another one and say nothing more"""
-        if len(self.repeats) == len(self.placed):
-            raise InputError(
-                "these releases hold sums of the published counts of a finer table, and tell nothing more than those. "
-                "Audit them together with the finer release."
-            )
+        """releases that are sums of the masked counts of another one and say nothing more; and that other one"""
         for node, said in self.said.items():
             self.said[node] = [one for one in said if one.release not in self.repeats]
         for node, implied in self.implied.items():
@@ -127,13 +123,14 @@ class JointAttack:
         if published.counted and one.straight:
             self.inner.append(Inner(number, Attack(published, budget=sys.maxsize), large_of))
 
-    def _repeats(self) -> set[int]:
+    def _repeats(self) -> dict[int, int]:
         """The releases that only repeat the masked counts of another one: each table is a sum of its finest table.
 
         A coarser release may be published as sums of finer masks; its manifest says so. Its counts above K are then not
         exact. It adds nothing to the finer release, so it can always be left out.
         """
-        found = {number for number, one in enumerate(self.placed) if one.source.sums}
+        sums = [number for number, one in enumerate(self.placed) if one.source.sums]
+        found = dict.fromkeys(sums, -1)
         finest = {
             number: self._finest(number)
             for number, one in enumerate(self.placed)
@@ -147,8 +144,18 @@ class JointAttack:
                     continue
                 same = number in finest and finest[number][0] == base
                 if not (same and other > number) and self._is_sum(number, base, value):
-                    found.add(number)
+                    found[number] = other
                     break
+        kept = [number for number in range(len(self.placed)) if number not in found]
+        if not kept:
+            raise InputError(
+                "these releases hold sums of the published counts of a finer table, and tell nothing more than those. "
+                "Audit them together with the finer release."
+            )
+        found |= dict.fromkeys(sums, kept[0])
+        for number in found:
+            while found[number] in found:
+                found[number] = found[found[number]]
         return found
 
     def _finest(self, number: int) -> tuple[Node, Array]:
@@ -171,7 +178,10 @@ class JointAttack:
 
     def _start(self) -> Bounds:
         bounds = Bounds()
-        largest = max(int(said.high.max()) for every in self.said.values() for said in every)
+        # Every table counts everybody once, so no count is above the sum of its highs. Sums of this fit into 64 bits.
+        far = min(FAR, 2**62 // self.lattice.cells(self.lattice.base))
+        sums = (said.high.sum(dtype=np.float64) for every in self.said.values() for said in every)
+        largest = int(min(far, *sums))
         for node in self.lattice.nodes:
             shape = self.lattice.full_shape(node)
             low, high = np.zeros(shape, np.int64), np.full(shape, largest, np.int64)

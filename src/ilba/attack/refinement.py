@@ -49,32 +49,36 @@ class Joined:
     """whether all counts are sums of the published counts of a finer table"""
     move: int = 0
     """how far large counts may have moved when masks were chosen jointly"""
+    unlisted: tuple[str, ...] = ()
+    """columns of which no code is known"""
 
     @classmethod
     def of_release(cls, release: Release, name: str, stores: Sequence[Joined] = ()) -> Joined:
         """A release as everybody has it. Only a store lists columns that no table of the release shows."""
         codes = release.code_lists()
-        lists = _texts(codes)
-        if codes.unlisted:
+        lists, unlisted = _texts(codes), codes.unlisted
+        if unlisted:
             wanted = CodeLists.dimensions(release.design)
             fitting = [one.lists for one in stores if one.dimensions == wanted]
-            if not fitting:
-                raise InputError(
-                    f"{name} names no code of {listing(codes.unlisted)}, which none of its tables shows. Releases are "
-                    f"audited together only if all codes are known. Give its store: stores= (--store)."
-                )
-            lists = fitting[0]
+            if fitting:
+                lists, unlisted = fitting[0], ()
         return cls(
             name,
             release.design,
             lists,
-            Population.from_json(release.manifest.get("population", {})),
+            cls.population_of(release),
             release.manifest["method"],
             {table: release.table(table) for table in release.tables},
             tuple(leaks(release)),
             release.manifest.get("sums", False),
             release.move,
+            unlisted,
         )
+
+    @staticmethod
+    def population_of(release: Release) -> Population:
+        """The population that a release declares."""
+        return Population.from_json(release.manifest.get("population", {}))
 
     @classmethod
     def of_store(cls, finest: FinestTable, name: str, published: bool = False) -> Joined:
@@ -292,7 +296,7 @@ class Placed:
             home, rows = projected(source, columns, listed, dimensions, words)
             self.homes.append(home)
             self._rows.append(rows)
-        self.codes = CodeLists.of(source.design, [rows.unique() for rows in self._rows])
+        self.codes = CodeLists.of(source.design, [rows.unique() for rows in self._rows], source.unlisted)
         if source.design.cells == "grid":
             self._complete()
         self._numbers = [c.numbers(rows) for c, rows in zip(self.codes.lists, self._rows, strict=True)]
@@ -408,6 +412,12 @@ def _regrouped(finest: pl.Series, given: Mapping[str, str]) -> pl.Series:
 def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> list[CommonDimension]:
     """The dimensions of the common refinement: the longest paths of columns, each with all known labels."""
     everybody = [*stores, *releases]
+    for one in releases:
+        if one.unlisted and len(everybody) > 1:
+            raise InputError(
+                f"{one.name} names no code of {listing(one.unlisted)}, which none of its tables shows. Releases are "
+                f"audited together only if all codes are known. Give its store: stores= (--store)."
+            )
     known = {column for one in everybody for column in one.design.columns}
     for column in words.rename.values():
         if column not in known:

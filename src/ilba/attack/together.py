@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,6 +34,11 @@ from ilba.tables.opening import open_store
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Path_: TypeAlias = str | os.PathLike[str]
 Given: TypeAlias = Release | FinestTable | Path_
+
+Pair: TypeAlias = tuple[FinestTable, Joined]
+"""a store, as it is and as the audit sees it"""
+
+_SAME = "the releases count the same people"
 
 COMPLETE = 2**21
 """`ranges` lists every cell up to this number"""
@@ -61,67 +66,56 @@ def audit_together(
     for table in tables:
         if not isinstance(table, FinestTable):
             raise InputError(f"stores= holds a {type(table).__name__}; give stores in memory or their paths.")
-    lists = [Joined.of_store(table, f"store {number}") for number, table in enumerate(tables, 1)]
     opened = [Release(one) if isinstance(one, str | os.PathLike) else one for one in given]
-    releases = []
-    for one, name in zip(opened, _names(opened), strict=True):
-        if isinstance(one, Release | FinestTable):
-            _require_policy(one, name)
-        if isinstance(one, Release):
-            releases.append(Joined.of_release(one, name, lists))
-        elif isinstance(one, FinestTable):
-            releases.append(Joined.of_store(one, name, published=True))
-            tables.append(one)
-            lists.append(Joined.of_store(one, name))
-        else:
+    named = list(zip(opened, _names(opened), strict=True))
+    for one, name in named:
+        if not isinstance(one, Release | FinestTable):
             raise InputError(f"audit() takes a list of releases or finest tables, not a {type(one).__name__}.")
+        _require_policy(one, name)
+    extra = [(table, Joined.of_store(table, f"store {number}")) for number, table in enumerate(tables, 1)]
+    own = {name: (one, Joined.of_store(one, name)) for one, name in named if isinstance(one, FinestTable)}
+    pairs = [*extra, *own.values()]
+    wave_of = {
+        name: (one.population if isinstance(one, FinestTable) else Joined.population_of(one)).wave
+        for one, name in named
+    }
+    waves = list(dict.fromkeys(wave_of.values()))
+
+    def fitting(*wanted: str) -> list[Pair]:
+        """The stores of some of these waves, and those of no declared wave."""
+        every = unchanged or len(waves) == 1
+        return [pair for pair in pairs if every or pair[1].population.wave in ("", *wanted)]
+
+    releases = [
+        Joined.of_store(one, name, published=True)
+        if isinstance(one, FinestTable)
+        else Joined.of_release(one, name, [source for _, source in fitting(wave_of[name])])
+        for one, name in named
+    ]
     _one_population(releases)
-    noun = "waves"
-    if changed is not None and len(releases) > 1 and len({one.population.wave for one in releases}) == 1:
-        releases, lists = _apart(releases, lists)
-        noun = "releases"
-    waves = list(dict.fromkeys(one.population.wave for one in releases))
+    if changed is not None and len(releases) > 1:
+        told = [one.name for one in releases if one.name not in own]
+        in_order = len(extra) in (0, len(told))
+        own |= dict(zip(told, extra, strict=False)) if in_order else {}
+        reports, assumed = _audit_waves(
+            releases, fitting, own if in_order else None, words, explanations, progress, changed
+        )
+        return JointReport.of(reports, (assumed,), time.perf_counter() - start)
     groups = [releases] if unchanged else [[one for one in releases if one.population.wave == w] for w in waves]
-    fitting = [
-        [
-            pair
-            for pair in zip(tables, lists, strict=True)
-            if len(groups) == 1 or pair[1].population.wave in ("", group[0].population.wave)
-        ]
-        for group in groups
-    ]
-    if changed is not None and len(groups) > 1:
-        reports = _audit_waves(groups, fitting, words, explanations, progress, changed)
-    else:
-        reports = []
-        for group, pairs in zip(groups, fitting, strict=True):
-            part = within(progress, f"wave {group[0].population.wave}") if len(groups) > 1 else progress
-            reports.append(_audit(group, pairs, words, explanations, part))
-    assumed = ["the releases count the same people"]
+    reports = []
+    for group in groups:
+        wave = group[0].population.wave
+        part = within(progress, f"wave {wave}") if len(groups) > 1 else progress
+        reports.append(_audit(group, fitting(wave), words, explanations, part))
+    assumed = _SAME
     if len(waves) > 1:
-        named = listing(waves)
         assumed = (
-            [f"no count changed between the waves {named}"]
+            f"no count changed between the waves {listing(waves)}"
             if unchanged
-            else [f"no count of any table changed by more than {changed} between any two of the {noun} {named}"]
-            if changed is not None
-            else [f"nothing: any count may have changed between the waves {named}, so each wave is audited by itself"]
+            else f"nothing: any count may have changed between the waves {listing(waves)}, so each wave is audited by "
+            f"itself"
         )
-    return JointReport.of(reports, tuple(assumed), time.perf_counter() - start)
-
-
-def _apart(releases: Sequence[Joined], stores: Sequence[Joined]) -> tuple[list[Joined], list[Joined]]:
-    """Releases of one wave as waves of their own, such as a wave and its correction; each store is of one of them."""
-    if len(stores) not in (0, len(releases)):
-        raise InputError(
-            "these releases are of one wave, and changed= (--changed) says that their counts differ: give one store "
-            "for each of them, in the same order, or none."
-        )
-    of = [Population(one.population.name or "p", one.name) for one in releases]
-    renamed = [
-        [replace(one, population=own) for one, own in zip(group, of, strict=False)] for group in (releases, stores)
-    ]
-    return renamed[0], renamed[1]
+    return JointReport.of(reports, (assumed,), time.perf_counter() - start)
 
 
 def _require_policy(one: Release | FinestTable, name: str) -> None:
@@ -160,61 +154,107 @@ def _one_population(releases: Sequence[Joined]) -> None:
 class _Wave:
     """Releases of the same counts, the attack on them, and the truth if a store tells it."""
 
-    releases: Sequence[Joined]
     attack: JointAttack
     truth: Any
 
     @classmethod
-    def of(
-        cls,
-        releases: Sequence[Joined],
-        stores: Sequence[tuple[FinestTable, Joined]],
-        dimensions: Any,
-        words: Words,
-        explanations: int,
-    ) -> _Wave:
-        attack = JointAttack([Placed(one, dimensions, words) for one in releases], record=explanations > 0)
+    def of(cls, placed: Sequence[Placed], stores: Sequence[Pair], words: Words, explanations: int) -> _Wave:
+        attack = JointAttack(placed, record=explanations > 0)
         truth = _truth(attack, stores, words)
         if truth is not None:
             attack.check(truth)
-        return cls(releases, attack, truth)
+        return cls(attack, truth)
 
 
 def _audit(
-    releases: Sequence[Joined],
-    stores: Sequence[tuple[FinestTable, Joined]],
-    words: Words,
-    explanations: int,
-    progress: Progress | None,
+    releases: Sequence[Joined], stores: Sequence[Pair], words: Words, explanations: int, progress: Progress | None
 ) -> JointReport:
     """Audit releases of the same counts."""
-    wave = _Wave.of(releases, stores, refine(releases, [source for _, source in stores], words), words, explanations)
+    wave = _Wave.of(_placed(releases, stores, words), stores, words, explanations)
     wave.attack.run(progress)
     certificate = wave.attack.is_one_of_sums or wave.attack.world is not None
     return _told(wave, explanations, certificate, wave.attack.exact)
 
 
+def _placed(releases: Sequence[Joined], stores: Sequence[Pair], words: Words) -> list[Placed]:
+    """The releases on their common refinement."""
+    dimensions = refine(releases, [source for _, source in stores], words)
+    return [Placed(one, dimensions, words) for one in releases]
+
+
+def _apart(placed: Sequence[Placed], own: Mapping[str, Pair]) -> list[list[Placed]]:
+    """Releases whose counts may differ: of two waves, or of one wave, such as a wave and its correction.
+
+    Within a wave, two releases stay together if their stores have the same counts, or if one only repeats the masks of
+    the other: then it adds nothing, even if its counts have changed.
+    """
+    waves: dict[str, list[Placed]] = {}
+    for one in placed:
+        waves.setdefault(one.source.population.wave, []).append(one)
+    groups = []
+    for wave in waves.values():
+        repeats = JointAttack(wave, record=False).repeats if len(wave) > 1 else {}
+        here: list[list[Placed]] = []
+        for number, one in enumerate(wave):
+            if number in repeats:
+                continue
+            group = next((group for group in here if _same_counts(own, group[0].source.name, one.source.name)), None)
+            if group is None:
+                here.append(group := [])
+            group += [one, *(wave[other] for other, of in repeats.items() if of == number)]
+        groups += here
+    return groups
+
+
+def _same_counts(own: Mapping[str, Pair], one: str, other: str) -> bool:
+    """Whether the stores of two releases are known and have the same counts."""
+    if one not in own or other not in own:
+        return False
+    counts = [store.frame.select(*store.design.columns, "N") for store in (own[one][0], own[other][0])]
+    return counts[0].equals(counts[1])
+
+
 def _audit_waves(
-    groups: Sequence[Sequence[Joined]],
-    stores: Sequence[Sequence[tuple[FinestTable, Joined]]],
+    releases: Sequence[Joined],
+    stores: Callable[..., list[Pair]],
+    own: Mapping[str, Pair] | None,
     words: Words,
     explanations: int,
     progress: Progress | None,
     changed: int,
-) -> list[JointReport]:
-    """Audit several waves between which no count of any table changed by more than `changed`."""
-    sources = list({source.name: source for pairs in stores for _, source in pairs}.values())
-    dimensions = refine([one for group in groups for one in group], sources, words)
-    waves = [
-        _Wave.of(group, pairs, dimensions, words, explanations) for group, pairs in zip(groups, stores, strict=True)
-    ]
+) -> tuple[list[JointReport], str]:
+    """Audit waves that changed by at most `changed`, and say what is assumed.
+
+    `stores` gives the stores of some waves, and `own` has the store of each release that has one; it is None if the
+    number of stores does not tell.
+    """
+    declared = {one.population.wave for one in releases}
+    groups = _apart(_placed(releases, stores(*declared), words), own or {})
+    split = len(groups) > len(declared)
+    noun = "releases" if split else "waves"
+    if split and own is None:
+        raise InputError(
+            "some of these releases are of one wave, and changed= (--changed) says that their counts may differ: give "
+            "one store for each release, in the same order, or none. Releases of the same counts have the same store."
+        )
+    waves = []
+    for group in groups:
+        population = group[0].source.population
+        known = stores(population.wave)
+        if own is not None and len(releases) > len(declared):  # the counts of a repeat may have changed
+            known = [own[one.source.name] for one in group if one.source.name in own][:1]
+        if split:
+            population = Population(population.name or "p", " + ".join(one.source.name for one in group))
+            for one in group:
+                one.source = replace(one.source, population=population)
+        waves.append(_Wave.of(group, known, words, explanations))
     pairs = list(itertools.combinations(waves, 2))
-    for one, other in pairs:
-        if one.truth is not None and other.truth is not None:
-            largest = one.attack.apart(other.attack, one.truth, other.truth)
+    for here, there in pairs:
+        if here.truth is not None and there.truth is not None:
+            largest = here.attack.apart(there.attack, here.truth, there.truth)
             if largest > changed:
                 raise InputError(
-                    f"by the stores a count changed by {largest:,} between the waves, so changed={changed} does not "
+                    f"by the stores a count changed by {largest:,} between the {noun}, so changed={changed} does not "
                     f"hold. Say changed={largest} (--changed {largest}), or leave it out."
                 )
     moved: list[set[Any] | None] = [None] * len(waves)
@@ -228,14 +268,19 @@ def _audit_waves(
         ]
     worlds = [(wave.attack, world) for wave in waves if (world := wave.attack.world) is not None]
     possible = len(worlds) == len(waves) and all(
-        one.apart(other, mine, theirs) <= changed for (one, mine), (other, theirs) in itertools.combinations(worlds, 2)
+        attack.apart(other, mine, theirs) <= changed
+        for (attack, mine), (other, theirs) in itertools.combinations(worlds, 2)
     )
-    return [_told(wave, explanations, possible, False) for wave in waves]
+    reports = [_told(wave, explanations, possible, len(waves) == 1 and wave.attack.exact) for wave in waves]
+    if len(waves) == 1:
+        return reports, _SAME
+    named = listing(group[0].source.population.wave for group in groups)
+    return reports, f"no count changed by more than {changed} in a table that two of the {noun} {named} share"
 
 
 def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> JointReport:
     """The report on one wave."""
-    releases, attack, truth = wave.releases, wave.attack, wave.truth
+    attack, truth = wave.attack, wave.truth
     lattice, bounds = attack.lattice, attack.block.kinds[0]
     K = max(one.published.K for one in attack.placed)
     proven = {}
@@ -279,12 +324,12 @@ def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> 
         exhausted=is_exact or certificate,
         ranges=pl.DataFrame([*labels, pl.Series("low", low[listed]), pl.Series("high", high[listed])]),
         worst=explain_jointly(attack, order, low[order], high[order], explanations),
-        folder=tuple(f"{one.name}: {text}" for one in releases for text in one.folder),
+        folder=tuple(f"{one.source.name}: {text}" for one in attack.placed for text in one.source.folder),
         notes=_notes(attack, bool(explanations)),
     )
 
 
-def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Joined]], words: Words) -> Any:
+def _truth(attack: JointAttack, stores: Sequence[Pair], words: Words) -> Any:
     """The true counts of the base, from the first store that is fine enough; all such stores must agree."""
     found, first = None, ""
     for store, source in stores:

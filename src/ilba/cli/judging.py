@@ -87,7 +87,9 @@ def report_command(
     help="With releases: their store, to count the cells that are truly small. Repeatable.",
 )
 @click.option("--unchanged", is_flag=True, help="Several releases: assume that no count changed between their waves.")
-@click.option("--changed", type=int, metavar="N", help="Several releases: assume that no count changed by more than N.")
+@click.option(
+    "--changed", type=int, metavar="N", help="Several releases: no count that they share changed by more than N."
+)
 @click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: name of a column in the others.")
 @click.option("--regroup", multiple=True, metavar="COL=FILE", help="Several releases: csv of finer and coarser label.")
 @click.option(
