@@ -273,7 +273,7 @@ class Method(ABC):
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method; the sections are written once, here."""
         documented_as(
-            cls, Method, ("masks", "publish", "preimage", "smallest", "blank_range", "chance", "blank_chance")
+            cls, Method, ("masks", "publish", "preimage", "behind", "smallest", "blank_range", "chance", "blank_chance")
         )
 
     @property
@@ -362,6 +362,25 @@ class Method(ABC):
         tuple of two arrays
             The smallest and the largest count that each may stand for.
         """
+
+    def behind(self, low: IntArray, high: IntArray, size: IntArray) -> tuple[IntArray, IntArray] | None:
+        """Say what sums of numbers of finest cells may stand for, if all tables are such sums. By default, none are.
+
+        Parameters
+        ----------
+        low : array of int
+            The smallest possible sum of each cell. It need not be published.
+        high : array of int
+            The largest possible sum of each.
+        size : array of int
+            The number of finest cells in each.
+
+        Returns
+        -------
+        tuple of two arrays or None
+            The smallest and the largest count behind the sums.
+        """
+        return None
 
     def smallest(self, K: int) -> int:
         """Say what the smallest published number above 0 can be. By default, 1.
