@@ -249,7 +249,7 @@ class Method(ABC):
     publishes: ClassVar[bool] = True
     """whether `release` publishes by this method; the others are for comparison"""
     joint: ClassVar[bool] = False
-    """whether a number depends on the other tables that are published with it"""
+    """whether a number depends on the other tables and counts, so that unchanged ones get others in a new wave"""
     timed: ClassVar[bool] = False
     """whether a time limit may cut its search off; then it need not give the same numbers again"""
     blanks: ClassVar[bool] = False
@@ -275,6 +275,11 @@ class Method(ABC):
         documented_as(
             cls, Method, ("masks", "publish", "preimage", "behind", "smallest", "blank_range", "chance", "blank_chance")
         )
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether unchanged counts get other numbers in another wave, and so disclose small ones; noise has epsilon."""
+        return self.joint and self.spends is None
 
     @property
     def label(self) -> str:
