@@ -475,6 +475,13 @@ def test_a_folder_counts_each_data_file_once_and_no_unfinished_write(tmp_path, s
     assert counted(tmp_path / "lake" / "_x=3" / "**" / "*.parquet") == {"once": 10}
 
 
+def test_a_feather_file_of_the_first_version_is_told_with_what_to_write(tmp_path, secret):
+    (tmp_path / "p.feather").write_bytes(b"FEA1" + bytes(100) + b"FEA1")
+    with pytest.raises(ilba.InputError, match=r"p\.feather' is a feather file of version 1.*Write it as version 2"):
+        ilba.build(tmp_path / "p.feather", ["town"], [], secret=secret)
+    assert "feather file of version 1" in str(ilba.inspect(tmp_path / "p.feather"))
+
+
 def test_damage_in_a_folder_names_the_damaged_file(tmp_path, people):
     for name in "abc":
         people.write_parquet(tmp_path / f"{name}.parquet", compression="uncompressed")

@@ -153,6 +153,18 @@ def test_a_finest_table_of_r_that_was_saved_in_another_way_is_told_with_what_to_
     assert kept.frame["N_masked"].to_list() == [5, 9]
 
 
+@pytest.mark.parametrize("code", [0, -1, 3])
+def test_a_factor_with_a_code_that_is_none_of_its_levels_is_refused(tmp_path, code):
+    whole = gzip.decompress((FILES / "full_tb.rds").read_bytes())
+    before, after = (np.array([1, 2, number, 1], dtype=">i4").tobytes() for number in (1, code))
+    assert whole.count(before) == 1
+    (tmp_path / "full_tb.rds").write_bytes(gzip.compress(whole.replace(before, after)))
+    with pytest.raises(
+        ilba.StoreError, match=r"Its table has a factor, '.+', with a code that is none of its levels.*as text"
+    ):
+        ilba.read_rds(tmp_path / "full_tb.rds")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["people-plain.rds", "people.RData"])
 def test_a_damaged_file_is_told_in_a_sentence(tmp_path, name):

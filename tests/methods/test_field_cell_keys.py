@@ -274,11 +274,56 @@ def test_intervals_that_are_rearranged_but_not_sliced_are_read_in_the_order_of_t
         (MOVES.with_columns(j=pl.Series([0, 2, 2])), "has i=1, j=2 twice"),
         (pl.concat([ONS_MOVES.head(3), ONS_MOVES.head(1)]), "has pcv=1, ckey=0 twice"),
         ("nowhere.csv", "'nowhere.csv' cannot be read"),
+        (MOVES.head(0), r"^the p-table has no rows\.$"),
+        (ONS_MOVES.head(0), r"^the p-table has no rows\.$"),
+        (MOVES.with_columns(i=pl.Series([0.0, 1.0, 1.5])), "column 'i' of the p-table has decimals"),
+        (MOVES.with_columns(j=pl.Series([2, 0, 2])), r"changes empty cells: it has i=0, j=2\. Empty cells stay 0"),
+        (
+            MOVES.with_columns(upper=pl.Series([1.0, 0.25, 1.0]), lower=pl.lit(0.0)),
+            "contradicts itself at i=1, j=2: p is not the width of the interval from lower to upper. .*leave lower out",
+        ),
     ],
 )
 def test_a_ptable_that_is_not_one_is_refused(moves, said):
     with pytest.raises(ilba.InputError, match=said):
         cell_key_table(PEOPLE, moves, "sex")
+
+
+FULL = MOVES.with_columns(
+    v=pl.Series([0.0, -1.0, 1.0]), upper=pl.Series([1.0, 0.25, 1.0]), lower=pl.Series([0.0, 0.0, 0.25])
+)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    ("moves", "name"),
+    [
+        *((FULL, name) for name in FULL.columns),
+        (FULL.drop("p"), "lower"),
+        (FULL.drop("p", "lower"), "upper"),
+        (MOVES, "p"),
+        *((ONS_MOVES, name) for name in ONS_MOVES.columns),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused_in_every_column_of_a_ptable(moves, name, wrong, tmp_path):
+    read_ptable(moves)
+    for row in range(moves.height):
+        damaged = moves.with_columns(pl.when(pl.int_range(pl.len()) == row).then(wrong).otherwise(name).alias(name))
+        damaged.write_csv(tmp_path / "p.csv")
+        for given in (damaged, tmp_path / "p.csv"):
+            with pytest.raises(ilba.InputError, match=f"column '{name}' of the p-table has a gap, a text, NaN"):
+                read_ptable(given)
+
+
+def test_a_file_with_a_header_only_is_a_ptable_without_rows(tmp_path):
+    for moves in (MOVES, ONS_MOVES):
+        moves.head(0).write_csv(tmp_path / "p.csv")
+        with pytest.raises(ilba.InputError, match=r"^the p-table has no rows\.$"):
+            ilba.methods.CellKey(tmp_path / "p.csv")
+
+
+def test_a_ptable_of_the_ons_may_hold_its_whole_numbers_as_floats():
+    assert read_ptable(ONS_MOVES.cast(pl.Float64)).mark == read_ptable(ONS_MOVES).mark
 
 
 BOUNDS = ptable(D=3, V=1.5, js=1).rename({"lower": "p_int_lb", "upper": "p_int_ub"}).drop("p")
@@ -319,5 +364,11 @@ def test_badly_spread_keys_with_a_european_ptable_are_refused_since_they_would_c
     half = pl.DataFrame({"sex": "f", "record_key": keys / 2**25})
     with pytest.raises(ilba.InputError, match="not spread over 0 to 1"):
         cell_key_table(half, MOVES, "sex")
+    wide = ONS_MOVES.select("pvalue").head(1).join(pl.DataFrame({"ckey": range(256)}), how="cross").with_columns(pcv=1)
+    for moves, one in ((wide, 0), (wide, 9), (wide, 1000), (MOVES, 0), (MOVES, 0.0)):
+        same = pl.DataFrame({"sex": ["f"] * 100, "record_key": [one] * 100})
+        with pytest.raises(ilba.InputError, match=r"not spread over 0 to .* in one direction.*Draw random keys"):
+            cell_key_table(same, moves, "sex")
+        assert cell_key_table(same.head(1), moves, "sex")["uwc"].to_list() == [1, 1]
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")

@@ -104,7 +104,42 @@ def test_a_search_that_is_stopped_says_how_far_it_got(secret):
     assert any("small cells are protected by width" in text for text in found.remarks)
 
 
-def test_a_cell_that_no_pattern_hides_is_refused():
-    frame = pl.DataFrame({"row": ["a"], "freq": [2]})
-    with pytest.raises(ilba.InputError, match="no pattern hides"):
-        suppress(frame, 3, method="optimal", width=1)
+@pytest.mark.parametrize("freq", [[2], [1, 0, 0, 0]])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_small_total_that_no_pattern_hides_is_refused(freq, zeros):
+    frame = pl.DataFrame({"row": list("abcd")[: len(freq)], "freq": freq})
+    with pytest.raises(ilba.InputError, match=r"no pattern hides.*total of all cells is primary.*Give method='gauss'"):
+        suppress(frame, 3, method="optimal", zeros=zeros)
+    assert suppress(frame, 3, zeros=zeros).filter("primary")["suppressed"].all()
+
+
+def test_advice_to_leave_zeros_blank_is_given_only_where_some_are_published():
+    frame = pl.DataFrame({"row": ["a", "b", "c"], "freq": [1, 0, 9]})
+    with pytest.raises(ilba.InputError, match=r"Give a smaller width, or leave zeros blank too: zeros=True\.$"):
+        suppress(frame, 3, method="optimal", width=11)
+    with pytest.raises(ilba.InputError, match=r"Give a smaller width\.$"):
+        suppress(frame, 3, method="optimal", width=11, zeros=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_primary_zeros_are_blank_and_guarded_in_the_optimal_pattern(seed):
+    rng = np.random.default_rng(seed)
+    freq = np.where(np.arange(16) % 7, rng.poisson(3, 16), 0)
+    frame = pl.DataFrame({"row": np.repeat(list("abcd"), 4), "col": list("wxyz") * 4, "freq": freq})
+    for width in (1, 3):
+        found = suppress(frame, 2, zeros=True, method="optimal", width=width, intervals=True, seconds=30)
+        primary = found.filter("primary")
+        assert primary["suppressed"].all()
+        assert (primary["attack_hi"] - primary["attack_lo"] >= width - 1e-6).all()
+        gauss = suppress(frame, 2, zeros=True, intervals=True)
+        if gauss.filter("primary").select((pl.col("attack_hi") - pl.col("attack_lo") >= width).all()).item():
+            assert found["suppressed"].sum() <= gauss["suppressed"].sum()
+
+
+def test_a_row_of_zeros_is_blank_with_its_total_if_zeros_are_primary():
+    frame = pl.DataFrame({"row": list("aaabbbccc"), "col": list("xyz") * 3, "freq": [0, 0, 0, 9, 8, 7, 6, 9, 8]})
+    found = suppress(frame, 3, zeros=True, method="optimal", width=2, intervals=True)
+    zeros = found.filter(pl.col("count") == 0)
+    assert zeros.height == 4
+    assert zeros["suppressed"].all()
+    assert (zeros["attack_hi"] >= 2).all()

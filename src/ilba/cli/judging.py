@@ -247,7 +247,8 @@ def _several(
     for source in sources:
         if not Path(source).is_dir() or (Path(source) / ABOUT).exists():
             raise InputError(
-                f"{source!r} is not a release. Only releases are audited together; give stores as --store."
+                f"{source!r} is not a release. Only releases are audited together; give stores as --store. Audit "
+                f"files of the R package by themselves: --method r-file."
             )
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")

@@ -379,12 +379,25 @@ def told(read: Callable[[], T], said: str) -> T:
             hint = open_quote(said.strip("'")) or hint
         part = _damaged_part(said.strip("'"))
         named = said if part is None else f"{str(part)!r}, a part of {said},"
+        if _is_old_feather(Path(said.strip("'"))):
+            raise InputError(
+                f"{named} is a feather file of version 1, which ilba does not read. Write it as version 2 "
+                f"(arrow::write_feather in R) or as parquet."
+            ) from None
         raise InputError(f"{named} cannot be read: it is damaged or not what its name says.{hint}") from problem
     except Exception as problem:
         engine = type(problem).__module__.partition(".")[0].lstrip("_")
         if engine != "duckdb":
             raise
         raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None
+
+
+def _is_old_feather(file: Path) -> bool:
+    """Whether a file has the first format of feather, which the R package of this name writes."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as content:
+        return content.read(4) == b"FEA1"
 
 
 def _damaged_part(text: str) -> Path | None:

@@ -183,6 +183,11 @@ def _column(name: str, value: Any) -> pl.Series:
     if "factor" in classes and value.kind == "integer":
         levels: pl.Series = value.about["levels"].values
         codes = pl.Series(values).cast(pl.Int64)
+        if not ((codes == _MISSING) | codes.is_between(1, len(levels))).all():
+            raise InputError(
+                f"has a factor, {name!r}, with a code that is none of its levels. Some packages write missing values "
+                f"of a factor in this way. Save the column as text."
+            )
         return levels.gather((codes - 1).set(codes == _MISSING, None)).alias(name)
     if value.kind == "character":
         texts: pl.Series = values

@@ -49,18 +49,28 @@ class RecordKeys:
             raise InputError(
                 f"the record keys in {name!r} have numbers below 0, or decimals and numbers above 1. Keys are {KINDS}."
             )
+        if most >= KEY_RANGE:
+            raise InputError(
+                f"the record keys in {name!r} have numbers above {KEY_RANGE - 1:,}. Keys are {KINDS}. Correct them, or "
+                f"if yours have another range, divide them by its size, such as 4,294,967,296 for 0 to 4,294,967,295."
+            )
         parts = _ONS if most < _ONS and not split else KEY_RANGE
         low, high, size, largest = (*hundredths(least, most), 1) if split else (least, most, parts, parts - 1)
-        if parts == KEY_RANGE and not fill(size, number, 0, high):
+        if narrow(size, number, low, high) or (parts == KEY_RANGE and not fill(size, number, 0, high)):
+            if most == _ONS:
+                raise InputError(
+                    f"the record keys in {name!r} go up to 256, but keys of the ONS are 0 to 255. Write 0 for 256, "
+                    f"which is the same modulo 256."
+                )
             raise InputError(
                 f"the record keys in {name!r} are not spread over 0 to {largest:,}: small counts would all change in "
                 f"one direction. Keys are {KINDS}. If yours have another range, divide them by its size, such as "
-                f"16,777,216 for 0 to 16,777,215."
+                f"16,777,216 for 0 to 16,777,215. If it has fewer than 100 numbers, draw new keys."
             )
         if not fill(size, number, low, high):
             notice(
-                f"the record keys in {name!r} are not spread over 0 to {largest:,}, so counts do not change as often "
-                f"as the p-table says. If yours have another range, divide them by its size."
+                f"the record keys in {name!r} are not spread over 0 to {largest:,}, so small counts change in one "
+                f"direction more often than the p-table says. If yours have another range, divide them by its size."
             )
         return cls(parts, name)
 
@@ -80,3 +90,15 @@ def fill(parts: int, number: int, least: float, most: float) -> bool:
     """
     share = min(most + 1, parts - least) / parts
     return most < parts and share**number >= _CHANCE
+
+
+def narrow(parts: int, number: int, least: float, most: float) -> bool:
+    """Whether whole keys are not random ones below `parts`, and lie within less than a quarter of them.
+
+    The sums of two such keys lie within less than half of the range. P-tables have decreases in one half and increases
+    in the other, so counts of 1 and of 2 hardly change in both directions. With a larger part they do.
+
+    >>> narrow(256, 1000, 0, 62), narrow(256, 1000, 0, 63), narrow(256, 2, 0, 9)
+    (True, False, False)
+    """
+    return not fill(parts, number, least, most) and 4 * (most - least + 1) < parts

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.design.recordkeys import KEY_RANGE, fill, hundredths
+from ilba.design.recordkeys import KEY_RANGE, fill, hundredths, narrow
 from ilba.errors import InputError, listing, nearest, suggesting
 from ilba.methods.masking import whole_numbers
 from ilba.methods.moves import perturbation
@@ -49,7 +49,7 @@ def whole_keys(values: Any, parts: int) -> IntArray:
         if not fill(size, len(given), low, high):
             raise InputError(
                 "the record keys are not spread over 0 to 1: small counts would all change in one direction. If yours "
-                "have another range, divide them by its size."
+                "have another range, divide them by its size. If it has fewer than 100 numbers, draw new keys."
             )
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
@@ -60,7 +60,13 @@ def whole_keys(values: Any, parts: int) -> IntArray:
             f"record keys from 0 to {most} would change all counts in one direction: this p-table is for keys "
             f"in [0, 1). Divide them by their number, such as 256, or give a p-table with pcv, ckey and pvalue."
         )
-    return whole % parts
+    kept: IntArray = whole % parts
+    if kept.size and narrow(parts, len(kept), kept.min(), kept.max()):
+        raise InputError(
+            f"the record keys are not spread over 0 to {parts - 1:,}: small counts would all change in one direction. "
+            f"Draw random keys over this range, or from 0 to 1."
+        )
+    return kept
 
 
 @suggesting

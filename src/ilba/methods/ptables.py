@@ -183,33 +183,37 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     bounds = [] if upper is None else [upper]
     lower = next((name for name in ("lower", "p_int_lb", "lb") if bounds and name in frame.columns), None)
     has_chances, wrong_width = "p" in frame.columns, f"p is not the width of the interval up to {upper}"
-    if lower and not has_chances:
-        _check_numbers(frame, ["i", "j"], [*bounds, lower], ["i", "j", *bounds])
+    more = [name for name in ("p", "v", lower) if name and name in frame.columns]
+    _check_numbers(frame, ["i", "j"], [*bounds, *more], ["i", "j", *bounds])
+    if "v" in more:
+        _refuse_unlike(frame.filter(pl.col("v") + pl.col("i") != pl.col("j")), "v is not the change j - i", "v")
+    if lower and has_chances:
+        other = (pl.col(*bounds) - pl.col(lower) - pl.col("p")).abs() > _SLACK
+        _refuse_unlike(frame.filter(other), f"p is not the width of the interval from {lower} to {upper}", lower)
+    elif lower:
         frame = frame.with_columns(p=pl.col(*bounds) - pl.col(lower))
         wrong_width = f"{lower} is not the upper bound of the interval before"
-    more = [name for name in ("p", "v") if name in frame.columns]
-    _check_numbers(frame, ["i", "j"], [*bounds, *more], ["i", "j", *bounds])
-    if "v" in more and (wrong := frame.filter(pl.col("v") + pl.col("i") != pl.col("j"))).height:
-        raise InputError(
-            f"the p-table contradicts itself at i={wrong['i'][0]}, j={wrong['j'][0]}: v is not the change j - i. "
-            f"Correct one of them, or leave v out."
-        )
     frame = frame.sort("i", "j")
     if upper is not None:
         is_sliced = frame.select("i", "j").is_duplicated().any()
         if is_sliced or frame.select((pl.col(upper).diff().over("i") < -_SLACK).any()).item():
             # Rearranged, as by modify_cnt_ptable of R: bounds give the order; of equal ones, an empty interval is last.
-            frame = frame.sort("i", upper, *([-pl.col("p")] if "p" in more else []), maintain_order=True)
+            frame = frame.sort("i", upper, *([-pl.col("p")] if "p" in frame.columns else []), maintain_order=True)
     if upper is None:
         frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
     elif "p" in frame.columns:
-        unlike = frame.filter((pl.col(upper).diff().over("i").fill_null(pl.col(upper)) - pl.col("p")).abs() > _SLACK)
-        if unlike.height:
-            raise InputError(
-                f"the p-table contradicts itself at i={unlike['i'][0]}, j={unlike['j'][0]}: {wrong_width}. "
-                f"Correct one of them, or leave one column out."
-            )
+        width = pl.col(upper).diff().over("i").fill_null(pl.col(upper))
+        _refuse_unlike(frame.filter((width - pl.col("p")).abs() > _SLACK), wrong_width, "one column")
     return _eu_layout(frame, upper, closed, _SLACK if has_chances else _EXACT)
+
+
+def _refuse_unlike(unlike: pl.DataFrame, wrong: str, needless: str) -> None:
+    """Refuse a p-table with such rows, in which two columns contradict each other."""
+    if unlike.height:
+        raise InputError(
+            f"the p-table contradicts itself at i={unlike['i'][0]}, j={unlike['j'][0]}: {wrong}. Correct one of them, "
+            f"or leave {needless} out."
+        )
 
 
 def read_ptable_file(path: str) -> pl.DataFrame:
@@ -231,11 +235,18 @@ def read_ptable_file(path: str) -> pl.DataFrame:
 
 
 def _check_numbers(frame: pl.DataFrame, whole: Sequence[str], chances: Sequence[str], line: Sequence[str]) -> None:
-    """Refuse a p-table with gaps, texts, counts below 0 or a line twice."""
+    """Refuse a p-table without rows, with gaps, texts, NaN, counts below 0 or a line twice."""
+    if not frame.height:
+        raise InputError("the p-table has no rows.")
     for name in [*whole, *chances]:
         column = frame[name]
-        if not column.dtype.is_numeric() or column.null_count() or (name in whole and (column % 1 != 0).any()):
-            raise InputError(f"the column {name!r} of the p-table has a gap, or something else than numbers.")
+        # Every comparison with NaN is false, so no later check would find one.
+        if not column.dtype.is_numeric() or column.null_count() or not column.cast(pl.Float64).is_finite().all():
+            raise InputError(
+                f"the column {name!r} of the p-table has a gap, a text, NaN or infinity. Give a number in each row."
+            )
+        if name in whole and (column % 1 != 0).any():
+            raise InputError(f"the column {name!r} of the p-table has decimals. Give whole numbers.")
     if (frame[whole[0]] < 0).any() or (frame[whole[1]] < 0).any():
         raise InputError(f"the p-table has {whole[0]} or {whole[1]} below 0.")
     twice = frame.filter(frame.select(line).is_duplicated())
@@ -245,13 +256,14 @@ def _check_numbers(frame: pl.DataFrame, whole: Sequence[str], chances: Sequence[
 
 def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
     _check_numbers(frame, ["pcv", "ckey", "pvalue"], [], ["pcv", "ckey"])
+    frame = frame.select(pl.col("pcv", "ckey", "pvalue").cast(pl.Int64))
     parts, last = int(frame["ckey"].max()) + 1, int(frame["pcv"].max())  # type: ignore[arg-type]
     grid = np.zeros((last + 1, parts), dtype=np.int64)
     if frame.height != last * parts:
         raise InputError(
             f"the p-table has {frame.height:,} rows; {last} counts and {parts} keys need {last * parts:,}."
         )
-    grid[frame["pcv"].to_numpy(), frame["ckey"].to_numpy()] = frame["pvalue"].cast(pl.Int64).to_numpy()
+    grid[frame["pcv"].to_numpy(), frame["ckey"].to_numpy()] = frame["pvalue"].to_numpy()
     upper = np.broadcast_to(np.arange(1, parts + 1), grid.shape)
     return KeyedTable(parts, grid, upper, last, min(_ONS_AGAIN, last))
 
@@ -278,4 +290,10 @@ def _eu_layout(frame: pl.DataFrame, upper: str, closed: str, slack: float) -> Ke
         change[i, : row.height] = row["j"].to_numpy() - i
         change[i, row.height :] = change[i, row.height - 1]
         ends[i, : row.height - 1] = bounds[:-1]
+    moved = change[0, np.diff(ends[0], prepend=0) > 0]
+    if moved.any():
+        raise InputError(
+            f"the p-table changes empty cells: it has i=0, j={moved.max()}. Empty cells stay 0, since nobody in them "
+            f"has a key. Give i=0 the only row j=0 with p=1."
+        )
     return KeyedTable(parts, change, ends, last, 1)

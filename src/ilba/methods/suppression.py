@@ -51,7 +51,7 @@ def suppress(
         Zeros are primary too.
     method : {"gauss", "primary", "optimal"}, default "gauss"
         How the other blanks are found. "primary" adds none. "optimal" finds the fewest, and among these patterns the
-        one with the smallest sum of counts.
+        one with the smallest sum of counts; it always publishes the total of all cells.
     width : float, default 1.0
         With "optimal": the least distance between the smallest and the largest possible value of a primary cell.
     intervals : bool, default False
@@ -254,7 +254,13 @@ def best_pattern(
     """The blanks of `optimal`; a notice says what is missing if time ran out. `strict` protects all cells or fails."""
     found = optimal(cells, primary, width, seconds, least)
     if found.impossible and strict:
-        raise InputError(f"{found.told} Give a smaller width, or leave zeros blank too: zeros=True.")
+        if (primary & _totals(cells)).any():
+            raise InputError(
+                f"{found.told} The total of all cells is primary, and method='optimal' publishes it. Give "
+                f"method='gauss', which leaves it blank."
+            )
+        zeros = ", or leave zeros blank too: zeros=True" if ((cells.published == 0) & ~primary).any() else ""
+        raise InputError(f"{found.told} Give a smaller width{zeros}.")
     if found.told is not None:
         notice(found.told)
     return found.blank
@@ -302,15 +308,15 @@ def optimal(
     """Find the fewest other blanks, then the smallest sum, that keep each primary cell unknown within `width`.
 
     For each primary cell, two other tables must exist that agree with the truth outside the blanks and differ by
-    `width` in that cell. Zeros and the grand total are published. Everybody knows that a blank is at least `least`: 1
-    if zeros are published. A first pattern guards one cell after the other. While there is time, all cells are then
-    treated together.
+    `width` in that cell. The grand total is published, and so are zeros that are not primary. Everybody knows that a
+    blank is at least `least`: 1 if zeros are published. A first pattern guards one cell after the other. While there is
+    time, all cells are then treated together.
     """
     end = time.monotonic() + (seconds if seconds is not None else 1e9)
-    problem = _Problem(cells, width, least)
-    wanted = np.flatnonzero(primary & problem.free)
+    problem = _Problem(cells, primary, width, least)
     blank: BoolArray = primary & problem.free
-    whole = int((primary & (cells.published > 0) & ~problem.free).sum())  # the grand total is always published
+    wanted = np.flatnonzero(blank)
+    whole = int((primary & ~problem.free).sum())  # the grand total is always published
     if not len(wanted):
         return Pattern(blank, 0, whole, int(blank.sum()), whole)
     small = len(wanted) * len(cells) <= _TOGETHER
@@ -345,6 +351,12 @@ def optimal(
     return Pattern(pattern, guarded, len(wanted) + whole, bound, len(impossible) + whole)
 
 
+def _totals(cells: Tabulation) -> BoolArray:
+    """Which published cells contain all inner cells: the grand total, and cells that are the same."""
+    every: BoolArray = np.bincount(cells.member.ravel(), minlength=len(cells)) == len(cells.count)
+    return every
+
+
 _TOGETHER = 20_000  # small cells times cells: up to this, all are treated together
 _STEPS = 4  # a cell may move by this many widths to let another move by one
 _TIDYING = 0.3  # the share of the remaining time for removing blanks that no cell needs
@@ -353,11 +365,11 @@ _TIDYING = 0.3  # the share of the remaining time for removing blanks that no ce
 class _Problem:
     """The integer program behind optimal suppression."""
 
-    def __init__(self, cells: Tabulation, width: float, least: int) -> None:
+    def __init__(self, cells: Tabulation, primary: BoolArray, width: float, least: int) -> None:
         self.shown, self.matrix = cells.published, cells.matrix().tocsr()
         self.width, self.least = width, least
         self.n, self.m = len(cells.count), len(cells)
-        self.free: BoolArray = (self.shown > 0) & (np.diff(self.matrix.indptr) < self.n)
+        self.free: BoolArray = ((self.shown > 0) | primary) & ~_totals(cells)
         self.heavy = float(self.shown.sum()) + 1  # one cell fewer is worth more than any sum
 
     def cost(self, blank: BoolArray) -> float:

@@ -444,7 +444,8 @@ class Chapter:
         name = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:10]
         if accepted != name:
             self._tell_proven(finest if is_out else self._planned(finest, way), would=True)
-            stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
+            used = f" {accepted!r} was for another conflict, or was used, perhaps by a run that was killed."
+            stale = "" if accepted is None else used
             more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
             raise Conflict(
                 f"{' Also, '.join([reasons[0], *more])}{stale} To publish anyway: accept_conflict={name!r} "

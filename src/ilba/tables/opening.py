@@ -89,12 +89,12 @@ def read_rds(path: Path_, *, population: str = "", wave: str = "") -> FinestTabl
         frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
         if MASKED not in frame.columns:
             raise InputError(
-                "Its counts have no N_masked, so there are no masks by R. To draw masks, save full_tb as csv, then in "
+                "has no N_masked, so there are no masks by R. To draw masks, save full_tb as csv, then in "
                 "Python: ilba.FinestTable.from_counts('full_tb.csv', hkey=['LA1', ...], secret='agency.secret')."
             )
         hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
-        reason = str(problem) if isinstance(problem, InputError) else _instead(path, saved)
+        reason = f"Its table {problem}" if isinstance(problem, InputError) else _instead(path, saved)
         raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA. {reason}") from problem
     return FinestTable.from_counts(frame, hkey, key, K).declared_as(of_whom)
 
