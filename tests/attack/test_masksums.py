@@ -10,12 +10,14 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba import PublishedTables
+from ilba import PublishedTables, methods
 from ilba.attack.attackers import Known, Register, exact_rows
 from ilba.attack.bounds import Attack
+from ilba.attack.field import MethodTables
 from ilba.attack.intervals import Brought
+from ilba.attack.lattice import table_of
 from ilba.attack.masksums import behind_sums, masks_of
-from ilba.design.tables import selections
+from ilba.design.tables import selections, wanted_tables
 from support.stores import toy
 
 SHAPES = [(1, 2, 2, 2), (2, 2, 2), (2, 2, 1, 2), (1, 2, 3), (3, 2), (2, 3)]
@@ -220,3 +222,94 @@ def test_the_counts_of_some_areas_are_those_of_all_areas():
     whole, part = masks.counts(node, 0, 2), masks.counts(node, 1, 2)
     assert [side[..., 1:].tolist() for side in whole] == [side.tolist() for side in part]
     assert whole[0].tolist() != part[0].tolist()
+
+
+class Rounded:
+    """A random design of at most six finest cells, and coarser tables of it by small count rounding."""
+
+    def __init__(self, seed):
+        rng = random.Random(seed)
+        base, shape = rng.choice([3, 3, 4, 5]), rng.choice([(2, 2), (3, 2), (2, 3), (1, 2, 2), (1, 2, 3)])
+        names = ["town", "x", "y"][: len(shape)]
+        self.base = base
+        self.cells = list(itertools.product(*[range(size) for size in shape]))
+        self.x = np.array([rng.choice([0, 1, 1, 2, base - 1, base, base + 1]) for _ in self.cells])
+        counts = pl.DataFrame(self.cells, schema=names, orient="row").with_columns(N=pl.Series(self.x))
+        self.finest = ilba.FinestTable.from_counts(counts, ["town"], names[1:], base, cells="grid")
+        coarser = [one for one in selections(self.finest.design) if one.name != ".".join(names)]
+        wanted = rng.sample(coarser, rng.randint(2, len(coarser)))
+        self.published = MethodTables.made_by(methods.SmallCountRounding(base), self.finest, wanted, seed)
+        self.sums = []
+        for node, rows in self.published.tables.items():
+            chosen = table_of(self.finest.design, node)
+            places = [names.index(name) for name in chosen.columns]
+            index = self.finest.codes.cell_index(chosen)
+            value = dict(zip(rows.packed.tolist(), rows.value.tolist(), strict=True))
+            cells = [np.array([cell[place] for cell in self.cells]) for place in places]
+            digits = [cells[chosen.columns.index(self.finest.codes.lists[d].columns[-1])] for d, _, _ in index.places]
+            packed = index.pack(digits, len(self.cells))[0] if digits else np.zeros(len(self.cells), np.int64)
+            self.sums += [(packed == one, value.get(one, 0)) for one in np.unique(packed).tolist()]
+
+    def ends(self):
+        """The smallest and the largest count of each cell, over all numbers of the cells that give the tables."""
+        found, own = [], []
+
+        def add(i, left):
+            if i == len(self.cells):
+                found.append(tuple(own))
+                return
+            for number in range(min(left[s] for s, (inside, _) in enumerate(self.sums) if inside[i]) + 1):
+                rest = [total - number * int(inside[i]) for total, (inside, _) in zip(left, self.sums, strict=True)]
+                if any(total and not inside[i + 1 :].any() for total, (inside, _) in zip(rest, self.sums, strict=True)):
+                    continue
+                own.append(number)
+                add(i + 1, rest)
+                own.pop()
+
+        add(0, [total for _, total in self.sums])
+        numbers = np.array(found)
+        low = np.where(numbers == self.base, 1, numbers)
+        high = np.where(numbers == 0, self.base - 1, numbers)
+        return low.min(0), high.max(0)
+
+
+@pytest.mark.long
+def test_a_neighbour_proves_of_small_count_rounding_nearly_what_trying_every_number_of_the_cells_proves():
+    found = provable = 0
+    for seed in range(200):
+        one = Rounded(seed)
+        if one.published.lattice.base in one.published.tables or one.published.lattice.base != one.published.finest:
+            continue
+        (least, most), known = one.ends(), Known.of(one.published)
+        low, high = np.zeros((2, len(one.cells)), np.int64)
+        low[known.packed], high[known.packed] = known.low, known.high
+        assert (low <= least).all(), (seed, one.sums)
+        assert (most <= high).all(), (seed, one.sums)
+        assert (low <= one.x).all(), seed
+        assert (one.x <= high).all(), seed
+        small = (one.x > 0) & (one.x < one.base)
+        found += int((high[small] < one.base).sum())
+        provable += int((most[small] < one.base).sum())
+    assert found >= 0.95 * provable > 50, (found, provable)
+
+
+def test_a_published_0_of_small_count_rounding_shows_a_neighbour_that_all_cells_below_it_are_small():
+    cells = {"town": [*"aabb"], "x": [0, 1] * 2, "N": [1, 1, 9, 8]}
+    finest = ilba.FinestTable.from_counts(pl.DataFrame(cells), ["town"], ["x"], 5, cells="grid")
+    wanted = wanted_tables(finest.design, ["town", "all.x"])
+    tables = MethodTables.made_by(methods.SmallCountRounding(5), finest, wanted)
+    report = ilba.risk(tables, ["neighbour"])
+    assert tables.tables[1, 0].value.tolist() == [0, 17]
+    assert report.row("neighbour")["proven"] == 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_what_a_range_of_rounded_sums_stands_for_is_what_trying_every_cell_finds(n):
+    base, top = 3, 8
+    pairs = [(x, r) for x in range(top) for r in ({0, base, x} if 0 < x < base else {x})]
+    counts, sums = np.array([np.sum(cells, axis=0) for cells in itertools.product(pairs, repeat=n)]).T
+    for low, high in itertools.combinations_with_replacement(range(top - base), 2):
+        fits = counts[(low <= sums) & (sums <= high)]
+        least, most = methods.SmallCountRounding(base).behind(*(np.array([one]) for one in (low, high, n)))
+        assert least[0] <= fits.min()
+        assert fits.max() <= most[0]

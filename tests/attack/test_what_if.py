@@ -111,6 +111,15 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
     assert found["max_loss"][2] <= 9
 
 
+def test_a_bound_that_is_too_small_for_one_threshold_is_told_before_anything_is_measured(people, secret):
+    finest, steps = ilba.build(people, HKEY[:2], ["sex"], secret=secret), []
+    with pytest.raises(ilba.InputError, match=r"bound=6 is not a whole number from 9 .* With K=10"):
+        what_if(finest, ["controlled"], [5, 10], bounds=[None, 6], secret=secret, progress=steps.append)
+    with pytest.raises(ilba.InputError, match="mask_thr"):
+        what_if(finest, ["ilba"], [5, 2], secret=secret, progress=steps.append)
+    assert steps == []
+
+
 def test_choose_k_says_where_a_bound_was_not_held_and_what_was_reached(people, secret, tmp_path):
     store, key = str(tmp_path / "s.parquet"), str(tmp_path / "k")
     secret.to_file(key)

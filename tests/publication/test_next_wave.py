@@ -256,6 +256,75 @@ def test_the_decision_page_names_a_conflict_of_its_own_wave_and_waves_that_had_o
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("people", ["people_2025.csv", "people_2026.csv"], ids=["equal counts", "other counts"])
+def test_the_plan_of_a_wave_by_a_joint_method_is_refused_as_the_publication_is(tmp_path, monkeypatch, people):
+    monkeypatch.chdir(tmp_path)
+    given = population().select("region", "town", "sex", "age")
+    given.head(60).write_csv("people_2025.csv")
+    given.tail(60).write_csv("people_2026.csv")
+    by = 'method = "small-count-rounding:5"\naccept_risk = true'
+    text = FILE.replace('method = "controlled"', by).replace('keys = ["sex"]', 'keys = ["sex", "age"]')
+    Path("publication.toml").write_text(text)
+    planned = ilba.plan()
+    assert planned.is_possible
+    assert "another wave, or a correction, gets other numbers for unchanged counts" in " ".join(planned.notes)
+    ilba.publish()
+    page = Path("confidential", "decision.en.html").read_text("utf-8")
+    assert "finds other numbers or blanks in another wave or a correction" in page
+    assert ilba.plan().is_possible, "the same numbers again"
+    Path("publication.toml").write_text(text.replace("people_2025.csv", people))
+    with pytest.raises(ilba.Conflict, match="chooses all numbers together") as refused:
+        ilba.publish(wave="2026")
+    assert list(ilba.plan(wave="2026").refused) == [str(refused.value)]
+    run("plan", "--wave", "2026", cwd=tmp_path, code=1)
+    ilba.publish(wave="2026", accept_conflict=refused.value.id)
+    assert ilba.publish(wave="2026").is_unchanged
+    assert ilba.plan(wave="2026").is_possible
+
+
+@pytest.mark.slow
+def test_a_plan_refuses_noise_beyond_the_budget_and_not_the_same_noise_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = population().select("region", "town", "sex")
+    given.write_csv("people_2025.csv")
+    codes = [("region", one, "") for one in given["region"].unique()] + [
+        ("sex", one, "") for one in given["sex"].unique()
+    ]
+    codes += [("town", town, region) for region, town in given.select("region", "town").unique().rows()]
+    pl.DataFrame(codes, schema=["variable", "code", "parent"], orient="row").write_csv("codes.csv")
+    noise = 'method = "noise:0.6"\nbudget = 1.0\nlists = ["codes.csv"]'
+    Path("publication.toml").write_text(FILE.replace('method = "controlled"', noise))
+    ilba.publish()
+    page = Path("confidential", "decision.en.html").read_text("utf-8")
+    assert "Noise is never called safe" in page
+    assert "finds new noise in another wave" in page
+    assert ilba.plan().is_possible
+    shutil.copy("people_2025.csv", "people_2026.csv")
+    planned = ilba.plan(wave="2026")
+    assert "0.6 of 1 is spent" in "".join(planned.refused)
+    with pytest.raises(ilba.UnsafeRelease, match=r"0\.6 of 1 is spent"):
+        ilba.publish(wave="2026")
+
+
+@pytest.mark.slow
+def test_a_correction_by_a_joint_method_is_planned_as_a_conflict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = population().select("region", "town", "sex")
+    given.head(2000).write_csv("people_2025.csv")
+    Path("publication.toml").write_text(
+        FILE.replace('method = "controlled"', 'method = "suppression"\naccept_risk = true')
+    )
+    ilba.publish()
+    given.tail(2000).write_csv("people_2025.csv")
+    conflict, other = ilba.plan().refused
+    assert "chooses all blanks together" in conflict
+    assert "ilba publish --correction" in other
+    with pytest.raises(ilba.Conflict, match="chooses all blanks together") as refused:
+        ilba.publish(correction=True)
+    ilba.publish(correction=True, accept_conflict=refused.value.id)
+
+
+@pytest.mark.slow
 def test_the_plan_of_a_new_wave_keeps_published_masks_as_the_release_does(office):
     people = ilba.datasets.census(3_000).select(region="LA2", town="LA3", sex="age")
     people.write_csv("people_2025.csv")

@@ -163,6 +163,55 @@ def test_after_two_lists_of_tables_of_a_joint_method_neither_is_published_withou
             finest.release(tmp_path / "c", "suppression", tables, accept_risk=True)
 
 
+JOINT = ["small-count-rounding:5", "suppression", "rounding:base=5,kind=controlled,seconds=5"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", JOINT)
+@pytest.mark.parametrize("wave", ["2", "1"])
+def test_a_later_wave_or_a_correction_by_a_joint_method_is_a_conflict_each_time(method, wave, tmp_path):
+    tables = ["town.sex", "all.sex"]
+    agency(tmp_path).release(tmp_path / "a", method, tables, accept_risk=True)
+    later = agency(tmp_path, 2, wave)
+    says = r"which chooses all (numbers|blanks) together, so unchanged counts can get other .* Accept it each time"
+    with pytest.raises(ilba.Conflict, match=says) as refused:
+        later.release(tmp_path / "b", method, tables, accept_risk=True)
+    assert not (tmp_path / "b").exists()
+    later.release(tmp_path / "b", method, tables, accept_risk=True, accept_conflict=refused.value.id)
+    later.release(tmp_path / "c", method, tables, accept_risk=True, title="The same numbers again")
+    agency(tmp_path).release(tmp_path / "d", method, tables, accept_risk=True)
+    with pytest.raises(ilba.Conflict, match=says):
+        agency(tmp_path, 3, "3").release(tmp_path / "e", method, tables, accept_risk=True)
+
+
+def test_equal_counts_of_another_wave_are_a_conflict_only_if_their_numbers_differ(tmp_path):
+    agency(tmp_path).release(tmp_path / "a", "suppression", TABLES, accept_risk=True)
+    agency(tmp_path, wave="2").release(tmp_path / "b", "suppression", TABLES, accept_risk=True)
+
+
+def test_equal_counts_of_another_wave_get_other_numbers_by_small_count_rounding(tmp_path):
+    agency(tmp_path).release(tmp_path / "a", "small-count-rounding:5", TABLES, accept_risk=True)
+    with pytest.raises(ilba.Conflict, match=r"by small-count-rounding \(wave '1'\), which chooses all"):
+        agency(tmp_path, wave="2").release(tmp_path / "b", "small-count-rounding:5", TABLES, accept_risk=True)
+
+
+def test_a_method_that_draws_for_each_cell_after_a_joint_one_is_a_conflict_only_once(tmp_path):
+    agency(tmp_path).release(tmp_path / "a", "small-count-rounding:5", TABLES, accept_risk=True)
+    advice = r"A further wave by small-count-rounding has a conflict, too\. .* only once: accept it"
+    with pytest.raises(ilba.Conflict, match=advice) as refused:
+        agency(tmp_path, 2, "2").release(tmp_path / "b", "rounding:5", TABLES, accept_risk=True)
+    told = {"accept_risk": True, "accept_conflict": refused.value.id}
+    agency(tmp_path, 2, "2").release(tmp_path / "b", "rounding:5", TABLES, **told)
+    agency(tmp_path, 3, "3").release(tmp_path / "c", "rounding:5", TABLES, accept_risk=True)
+
+
+@pytest.mark.parametrize("method", ["rounding:5", "cell-key:D=2,V=1", "suppression:kind=primary"])
+def test_later_waves_by_a_method_that_draws_for_each_cell_are_no_conflict(method, tmp_path):
+    agency(tmp_path).release(tmp_path / "a", method, TABLES, accept_risk=True)
+    agency(tmp_path, 2, "2").release(tmp_path / "b", method, TABLES, accept_risk=True)
+    agency(tmp_path, 3, "2").release(tmp_path / "c", method, TABLES, accept_risk=True)
+
+
 def test_a_method_without_masks_leaves_none_in_the_ledger(tmp_path):
     agency(tmp_path).release(tmp_path / "a", "rounding:5", TABLES, accept_risk=True)
     ledger = ilba.Ledger(tmp_path / "a.ledger")

@@ -216,7 +216,8 @@ class Known(NamedTuple):
         """Run the attack with the attacker's own knowledge."""
         view = AttackerView(published, brought or Brought())
         attack = Attack(view).run(progress)
-        for _ in range(_ROUNDS if view.by_masks and view.brought.exact else 0):
+        is_bounding = view.by_masks and view.brought.exact and view.method is None
+        for _ in range(_ROUNDS if is_bounding else 0):
             view.masks = MaskSums(view, attack)
             attack = Attack(view).run(progress)
         return cls(view, attack, *open_cells(attack, table=published.lattice.base))

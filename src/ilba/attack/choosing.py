@@ -17,9 +17,10 @@ from ilba.attack.field import MethodTables
 from ilba.attack.published import POLICIES
 from ilba.attack.risk import ALL, risk
 from ilba.attack.riskreport import RiskReport
-from ilba.design.design import Level, Names, Selection
+from ilba.design.design import Level, Names, Selection, threshold_of
 from ilba.design.tables import Tables, planned_tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
+from ilba.methods.controlled.search import bound_of
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
@@ -118,6 +119,7 @@ def what_if(
         for method in methods
         for bound in (bounds if method == "controlled" else (None,))
     ]
+    _check(steps)
     for done, (K, method, bound) in enumerate(steps, 1):
         name = method if isinstance(method, str) else method.label
         part = within(progress, f"{name}, K = {K}" + ("" if bound is None else f", bound {bound}"))
@@ -151,6 +153,14 @@ def what_if(
     whole = [name for name in ("bound", "small", "insider_bound") if any(name in row for row in rows)]
     found = pl.DataFrame(rows, schema_overrides=dict.fromkeys(whole, pl.Int64), infer_schema_length=None)
     return found.select(pl.exclude("provable_counts"), "provable_counts")
+
+
+def _check(steps: Iterable[tuple[int, Method | str, int | None]]) -> None:
+    """Refuse a threshold or a bound that is too small, before anything is measured."""
+    for K, _, bound in steps:
+        threshold_of(K)
+        if bound is not None:
+            bound_of(bound, K)
 
 
 def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:

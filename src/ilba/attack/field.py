@@ -34,6 +34,7 @@ class MethodTables(PublishedTables):
     """Tables published by a method, together with the truth. Confidential."""
 
     reads_small_parts = False  # each number is read by itself
+    method: Method
 
     def __init__(
         self,
@@ -206,6 +207,9 @@ class MethodTables(PublishedTables):
                     hidden = self.dense(node, first, last, np.asarray(blank, dtype=np.int64)) > 0
                 least, most = self.method.blank_range(self.K)
                 low, high = np.where(hidden, least, low), np.where(hidden, most, high)
+        if self.by_masks:
+            fewest, highest = self.masks.counts(node, first, last)
+            low, high = np.maximum(low, fewest), np.minimum(high, highest)
         return CellBounds(low, high, None, None, None, None, 0)
 
 

@@ -22,12 +22,14 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 class MaskSums(PublishedTables):
     """The same tables as sums of masks. The attack on them bounds the sum of masks of every cell.
 
+    If another method sums numbers that it gives the finest cells, these take the place of masks, and may be any number.
     If an attacker has exact tables from elsewhere, counts that were proven with them bound the masks, too.
     """
 
     def __init__(self, published: PublishedTables, counts: Attack | None = None) -> None:
         self.__dict__.update(published.__dict__)
-        self.gap = self.K
+        self.gap = self.K if self.method is None else 1
+        self._smallest = self.K if self.method is None else self.method.smallest(self.K)
         self._most = min(int(rows.value.sum()) for rows in self.tables.values())
         self._counts = counts
         self._attack = Attack(self).run()
@@ -39,7 +41,7 @@ class MaskSums(PublishedTables):
         for node in (one for one in self.lattice.nodes if one[0] == level):
             if node in self.tables:
                 low = high = self.dense(node, first, last, self.tables[node].value)
-                if ((low > 0) & (low < self.K)).any():
+                if ((low > 0) & (low < self._smallest)).any():
                     raise self._contradiction(node)
             else:
                 low = np.zeros((*self.lattice.shape(node), last - first), np.int64)
@@ -55,7 +57,9 @@ class MaskSums(PublishedTables):
         """Low and high of the counts of a table in some of its areas, from the bounds on its sums of masks."""
         shape = (*self.lattice.shape(node), last - first)
         low, high = (side.reshape(shape).astype(np.int64) for side in self._attack.cells(node, first, last))
-        least, most = behind_sums(low, high, self._of_finest(node, first, last), self.K, self.move)
+        n = self._of_finest(node, first, last)
+        said = None if self.method is None else self.method.behind(low, high, n)
+        least, most = behind_sums(low, high, n, self.K, self.move) if said is None else said
         return least, np.full_like(most, FAR) if self.codes.unlisted else most
 
     def _of_finest(self, node: Node, first: int, last: int) -> Array:

@@ -24,7 +24,7 @@ from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
 from ilba.methods.controlled.search import behind
-from ilba.methods.method import FAR
+from ilba.methods.method import FAR, Method
 from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -161,6 +161,8 @@ class PublishedTables:
     """whether the finest table, if it is released, shows which part of a count is in small cells"""
     gap: int = 1
     """every number that is bounded is 0 or at least this"""
+    method: Method | None = None
+    """the method, if it is not one of the audit's own"""
 
     def __init__(
         self,
@@ -636,6 +638,9 @@ class PublishedTables:
     @property
     def by_masks(self) -> bool:
         """Whether counts are bounded by what all tables say about masks: sums of masks without the finest table."""
+        if self.method is not None:
+            none = np.zeros(1, np.int64)
+            return self.lattice.base not in self.tables and self.method.behind(none, none, none + 1) is not None
         return self.policy.scheme == "sums" and not self.split
 
     @cached_property

@@ -331,6 +331,13 @@ class SmallCountRounding(Method):
         high = np.where(alone, np.where(value >= self.base, value, most), high)
         return low, high
 
+    def behind(self, low: IntArray, high: IntArray, size: IntArray) -> tuple[IntArray, IntArray] | None:
+        """Read both ends, and the first multiple of the base between them, behind which the fewest people are."""
+        multiple = -(-low // self.base) * self.base
+        first, last = self.preimage(low, size), self.preimage(high, size)
+        least = self.preimage(np.where(multiple <= high, multiple, low), size)[0]
+        return np.minimum(first[0], least), np.maximum(first[1], last[1])
+
     def smallest(self, K: int) -> int:
         """Publish sums of numbers that are 0 or at least the base."""
         return self.base

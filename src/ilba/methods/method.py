@@ -249,7 +249,7 @@ class Method(ABC):
     publishes: ClassVar[bool] = True
     """whether `release` publishes by this method; the others are for comparison"""
     joint: ClassVar[bool] = False
-    """whether a number depends on the other tables that are published with it"""
+    """whether a number depends on the other tables and counts, so that unchanged ones get others in a new wave"""
     timed: ClassVar[bool] = False
     """whether a time limit may cut its search off; then it need not give the same numbers again"""
     blanks: ClassVar[bool] = False
@@ -273,8 +273,13 @@ class Method(ABC):
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method; the sections are written once, here."""
         documented_as(
-            cls, Method, ("masks", "publish", "preimage", "smallest", "blank_range", "chance", "blank_chance")
+            cls, Method, ("masks", "publish", "preimage", "behind", "smallest", "blank_range", "chance", "blank_chance")
         )
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether unchanged counts get other numbers in another wave, and so disclose small ones; noise has epsilon."""
+        return self.joint and self.spends is None
 
     @property
     def label(self) -> str:
@@ -362,6 +367,25 @@ class Method(ABC):
         tuple of two arrays
             The smallest and the largest count that each may stand for.
         """
+
+    def behind(self, low: IntArray, high: IntArray, size: IntArray) -> tuple[IntArray, IntArray] | None:
+        """Say what sums of numbers of finest cells may stand for, if all tables are such sums. By default, none are.
+
+        Parameters
+        ----------
+        low : array of int
+            The smallest possible sum of each cell. It need not be published.
+        high : array of int
+            The largest possible sum of each.
+        size : array of int
+            The number of finest cells in each.
+
+        Returns
+        -------
+        tuple of two arrays or None
+            The smallest and the largest count behind the sums.
+        """
+        return None
 
     def smallest(self, K: int) -> int:
         """Say what the smallest published number above 0 can be. By default, 1.

@@ -41,6 +41,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "accepted.",
         "open": "The audit proves no count of 1 to {below}, but it does not certify them all, so a better attack may "
         "prove some. The tables were published because the risk was accepted.",
+        "noise": "Noise is never called safe: no count is proven, and none is impossible. Its promise is the epsilon "
+        "of the budget, which limits what anybody learns of one person.",
         "not audited": "There are too many tables to audit. They were published because the risk was accepted.",
         "what": "What is published",
         "title": "Title",
@@ -63,8 +65,9 @@ WORDS: dict[str, dict[str, Any]] = {
         "people can prove small counts",
         "again_keyed": "finds the same number wherever the codes and the people are the same; with the same codes, a "
         "changed number shows that the people changed, even if their count did not",
-        "again_joint": "finds the same numbers if all codes and counts are the same; if one changed, all numbers may "
-        "change",
+        "again_joint": "finds other numbers or blanks in another wave or a correction, also where counts did not "
+        "change, and so can prove small counts; the ledger refuses it unless the conflict is accepted",
+        "again_noise": "finds new noise in another wave or a correction; the ledger sums the epsilon",
         "outside": "An attacker who knows exact totals, or nearly everybody in a group",
         "outside_none": "was not measured here; measure it before you decide: {command}",
         "accepted": "may prove small counts; this conflict with the ledger was accepted",
@@ -148,6 +151,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "not safe": "감사 결과 이 표들로부터 작은 빈도가 증명됩니다. 위험을 감수하기로 하고 공표되었습니다.",
         "open": "감사 결과 1~{below}의 빈도는 하나도 증명되지 않지만 모두 인증되지는 않았으므로, "
         "더 나은 공격으로 증명될 수 있습니다. 위험을 감수하기로 하고 공표되었습니다.",
+        "noise": "잡음을 더한 표는 안전하다고 판정하지 않습니다. 어떤 빈도도 증명되지 않고 불가능하지도 않습니다. "
+        "예산의 epsilon이 한 사람에 대해 알 수 있는 것을 제한합니다.",
         "not audited": "표가 너무 많아 감사하지 못하였습니다. 위험을 감수하기로 하고 공표되었습니다.",
         "what": "공표 내용",
         "title": "제목",
@@ -170,7 +175,9 @@ WORDS: dict[str, dict[str, Any]] = {
         "바뀌었음을 알게 됨. 같은 사람들의 코드가 바뀌면 조정값이 새로 정해져 작은 빈도가 증명될 수 있음",
         "again_keyed": "코드가 같고 같은 사람들이면 같은 값을 봄. 코드가 같은데 값이 바뀌면 빈도가 같더라도 사람들이 "
         "바뀌었음을 알게 됨",
-        "again_joint": "모든 코드와 빈도가 같으면 같은 값을 봄. 하나라도 바뀌면 모든 값이 바뀔 수 있음",
+        "again_joint": "다른 시점이나 정정 공표에서는 빈도가 같아도 다른 값이나 빈칸을 보며, 이로써 작은 빈도가 증명될 "
+        "수 있음. 충돌을 감수하지 않으면 원장이 공표를 거부함",
+        "again_noise": "다른 시점이나 정정 공표에서는 새로운 잡음을 봄. 원장이 epsilon을 합산함",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
         "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: {command}",
         "accepted": "작은 빈도가 증명될 수 있음. 이 원장 충돌의 위험을 감수함",
@@ -267,7 +274,7 @@ def write(
     data : str
         The name of the data.
     audit : str
-        The result of the audit: "certified", "safe", "not safe" or "not audited".
+        The result of the audit: "certified", "safe", "not safe", "not audited" or "noise".
     choices : sequence of dict
         The methods, each with its losses and what it discloses.
     measured : sequence of dict
@@ -389,7 +396,7 @@ def _again(by: Method | None) -> str:
     """Which words say what earlier publications tell: what a number of this method depends on."""
     if by is None or not (by.keyed or by.joint):
         return "again_none"
-    return "again_keyed" if by.keyed else "again_joint"
+    return "again_keyed" if by.keyed else "again_joint" if by.renumbers else "again_noise"
 
 
 def _named(labels: Labels, release: Release, table: str) -> str:

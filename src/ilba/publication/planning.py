@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -17,7 +18,17 @@ from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.data.shorter import refuse_shorter
 from ilba.design.design import shown_name
-from ilba.errors import Conflict, IlbaError, InputError, MissingExtra, StoreError, UnsafeRelease, listing, some
+from ilba.errors import (
+    Conflict,
+    IlbaError,
+    InputError,
+    MissingExtra,
+    Notice,
+    StoreError,
+    UnsafeRelease,
+    listing,
+    some,
+)
 from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import (
@@ -42,6 +53,7 @@ from ilba.release.folder import shown_codes
 from ilba.release.ledger import Ledger
 from ilba.release.proving import lists_from_the_data
 from ilba.release.replacing import way
+from ilba.release.writing import by_method
 from ilba.secret.secret import Secret
 from ilba.tables.beside import refuse_lost
 from ilba.tables.building import build
@@ -49,6 +61,11 @@ from ilba.tables.engine import DRAWN_KEYS, AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 _CORRECTION = " --correction"
+_ANEW = (
+    "{0} chooses all {1} together: another wave, or a correction, gets other {1} for unchanged counts, which can prove "
+    "small counts. It is refused unless you accept the conflict"
+)
+"""said of a method that is unsuitable for a series"""
 _COMPILES = ", the first time on this machine up to a minute more, because loops are compiled"
 _BYTES = 3.0
 """bytes of a row of a table, on the disk"""
@@ -236,6 +253,8 @@ def plan(path: Path_ | None = None, *, wave: str = "", full: bool = False, progr
     notes += unused_keys(prepared.design, prepared.wanted)
     if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
         notes.append(DRAWN_KEYS)
+    if prepared.by is not None and prepared.by.renumbers:
+        notes.append(_ANEW.format(prepared.by.name, "blanks" if prepared.by.blanks else "numbers"))
     begun = time.perf_counter()
     with compiling() as compiled:
         if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
@@ -267,7 +286,8 @@ def plan(path: Path_ | None = None, *, wave: str = "", full: bool = False, progr
             f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
         )
     name = prepared.by.name if prepared.by else prepared.said.method
-    if name != "controlled" and not prepared.said.accept_risk:
+    is_budgeted = prepared.by is not None and prepared.by.spends is not None
+    if name != "controlled" and not prepared.said.accept_risk and not is_budgeted:
         refused += [
             f"the audit does not find the tables safe by {name}. Write method = 'controlled', fewer tables, or "
             f"accept_risk = true."
@@ -390,6 +410,7 @@ def _ledger(
     what is unlike earlier waves.
     """
     unlike: list[str] = []
+    is_other = False
     secret = finest.secret_at_hand()
     place = prepared.ledger or place_of(secret)
     if not place or not is_own or secret is None:
@@ -406,13 +427,21 @@ def _ledger(
         move = prepared.how.get("move", chapter.move(finest.design.threshold))
         now = way(name, finest.design, prepared.by, move)
         unlike = chapter.doubts(finest.design, now)
-        chapter.check(finest, now, None)
+        is_other = chapter.has_other_data(finest.design)
+        shown, numbers = finest, None
+        if prepared.by is not None:
+            with warnings.catch_warnings(action="ignore", category=Notice):  # the plan has its own notes
+                shown, _ = by_method(finest, prepared.by, None, secret)
+            numbers = shown.numbers_mark(prepared.wanted) if chapter.of_same_data() else None
+        chapter.check(shown, now, None, prepared.wanted, numbers)
+        if prepared.by is not None and prepared.by.spends is not None:
+            chapter.spend(prepared.by.spends, prepared.said.budget, prepared.wanted, numbers)
     except Conflict as problem:
-        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False, {}, unlike
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", is_other, {}, unlike
     except (UnsafeRelease, IlbaError) as problem:
-        return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}, unlike
+        return [str(problem)], f"{book.path.name}: it refuses this publication", is_other, {}, unlike
     kept = chapter.kept(finest, move) if name == "controlled" else {}
-    return [], text, chapter.has_other_data(finest.design), kept, unlike
+    return [], text, is_other, kept, unlike
 
 
 def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:

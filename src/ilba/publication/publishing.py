@@ -311,6 +311,7 @@ class _Run:
         if said.proposed:
             self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
         tables = said.tables
+        is_audited = can_compare(self.finest, prepared.wanted) and (prepared.by is None or prepared.by.bounded)
         self.finest.release(
             prepared.release,
             prepared.by or said.method,
@@ -330,7 +331,7 @@ class _Run:
             accept_risk=said.accept_risk,
             budget=said.budget,
             **prepared.how,
-            audit=prepared.page("audit.html") if can_compare(self.finest, prepared.wanted) else None,
+            audit=prepared.page("audit.html") if is_audited else None,
             progress=self.progress,
         )
         self.state.steps["manifest"] = self._manifest()

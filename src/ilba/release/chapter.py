@@ -300,6 +300,11 @@ class Chapter:
             is_safer = is_next and (last.way[:2], method) == (("ilba", K), "controlled")
             or_so = ", or accept the conflict: controlled keeps the masks of unchanged counts" if is_safer else ""
             advice = f"Publish as before{or_so}."
+            if last.joint and not self._is_same(last.data, last.wave):
+                advice = (
+                    f"A further wave by {last.method} has a conflict, too. One by controlled, or by a method that "
+                    f"draws for each cell, has it only once: accept it."
+                )
             count, series = self.beside(design)
             if count and series and {one.way for one in count} != {one.way for one in series}:
                 advice = "This wave and later ones have different methods: leave this wave as it was published."
@@ -312,9 +317,10 @@ class Chapter:
     def _of_numbers(
         self, finest: AnyFinestTable, way: Way, wanted: Sequence[Selection], numbers: str | None
     ) -> list[str]:
-        """Whether the same data was published by the same method, but with other numbers."""
-        by, same = finest.by, [one for one in self.of_same_data() if one.way == way]
-        if by is None or by.spends is not None or not same:
+        """Whether these people were published by the same method, but with other numbers."""
+        by, before = finest.by, [one for one in self.publications if one.way == way]
+        same = [one for one in before if one.data == self.data]
+        if by is None or by.spends is not None:
             return []
         tables = tuple(sorted(table.name for table in wanted))
         if by.joint and any(one.tables != tables for one in same):
@@ -322,7 +328,18 @@ class Chapter:
                 f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
                 f"depends on the others. {_COMPARED} Publish the same tables."
             ]
-        if {one.masks for one in same} - {numbers or finest.marks()[1]}:
+        if same and (numbers or finest.marks()[1]) in {one.masks for one in same}:
+            return []
+        others = [one for one in before if (one.data, one.wave) != (self.data, self.wave)]
+        if by.joint and others:
+            what = "blanks" if by.blanks else "numbers"
+            return [
+                f"{self._called} was published by {by.name} ({_named(others)}), which chooses all {what} together, so "
+                f"unchanged counts can get other {what} now. {_COMPARED} Each later wave and correction has this "
+                f"conflict. Accept it each time, or once with another method that keeps numbers of unchanged counts "
+                f"from then on: controlled, or one that draws for each cell, such as cell-key or rounding."
+            ]
+        if same:
             what = "record keys" if by.keyed else "numbers"
             return [
                 f"{self._called} was published with other {what}. {_COMPARED} "
@@ -550,9 +567,10 @@ class Chapter:
         # Cells with other labels, another name or another secret are not found.
         if proven is None or self._conflicts or self._other_secret(finest):
             if not would:
+                so = "." if finest.by is not None else ": audit them together."
                 notice(
                     f"how many small counts this publication proves together with {_named(self.publications)} "
-                    f"cannot be told here: audit them together."
+                    f"cannot be told here{so}"
                 )
         else:
             same = any(self._is_same(one.data, one.wave) for one in before)

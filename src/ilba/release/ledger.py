@@ -78,6 +78,8 @@ class Publication:
     """whether it shows masks, which the ledger keeps"""
     other_masks: bool = False
     """whether it shows other masks than the ledger keeps, because those were entered first"""
+    joint: bool = False
+    """whether its method chose all numbers together, so that another wave gets other ones for unchanged counts"""
 
     @property
     def move(self) -> int:

@@ -91,7 +91,7 @@ def release(
     finer = Finer.of(from_ledger, regroup, where, rename)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
-    finest, chosen_method = _by_method(finest, method, stated_bound, secret)
+    finest, chosen_method = by_method(finest, method, stated_bound, secret)
     is_chosen_now = chosen_method == "controlled" and not finest.chosen and finer is None
     planned = wanted_tables(design, plan) if is_chosen_now or plan != "all" else wanted
     _refuse_dropped(finest)
@@ -304,6 +304,7 @@ def entry_of(
         **({"parameters": spelled({"move": finest.move})} if finest.move else {}),
         **({} if by is None else {"parameters": parameters_of(by), "has_masks": False}),
         **({} if by is None or by.spends is None else {"epsilon": by.spends}),
+        **({"joint": True} if by is not None and by.renumbers else {}),
     }
 
 
@@ -326,7 +327,7 @@ class _Steps:
 # --- may it be published?
 
 
-def _by_method(
+def by_method(
     finest: AnyFinestTable, given: Method | str | None, stated_bound: int | None, secret: Secret | Path_ | None
 ) -> tuple[AnyFinestTable, str]:
     """The table with the requested method, and the name of that method."""

@@ -134,8 +134,8 @@ def bound_of(bound: object, K: int) -> int:
     """The user's bound, checked: a whole number that can be held."""
     if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or not K - 1 <= bound < 2**15:
         raise InputError(
-            f"bound={bound!r} is not a whole number from {K - 1} to 32,767. A single small cell may be off by K-1; "
-            f"the usual bound is {usual_bound(K)}."
+            f"bound={bound!r} is not a whole number from {K - 1} to 32,767. With K={K} a single small cell may "
+            f"be off by K-1; the usual bound is {usual_bound(K)}."
         )
     return int(bound)
 
