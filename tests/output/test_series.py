@@ -12,7 +12,7 @@ import pytest
 
 import ilba
 from ilba.errors import InputError
-from ilba.output.series import Series, apart, frequency, opened, time_of, unlike
+from ilba.output.series import Series, apart, frequency, opened, time_of, timeline, unlike
 from ilba.output.wording import Dimension, _nonexistent_places, nonexistent
 from support.people import population, reformed
 
@@ -215,3 +215,20 @@ def test_every_format_knows_the_time(waves, tmp_path):
         "2021",
         "2026",
     ]
+
+
+@pytest.mark.parametrize(
+    ("times", "places"),
+    [
+        (["2001", "2021", "2026"], [0, 0.8, 1]),
+        (["2026-01", "2026-02", "2027-01"], [0, 1 / 12, 1]),
+        (["2026-H1", "2026-H2", "2027-H2"], [0, 1 / 3, 1]),
+        (["2026-01-01", "2026-01-11", "2026-04-11"], [0, 0.1, 1]),
+        (["2026-02-30", "2026-02-31", "2026-03-01"], [0, 0.5, 1]),
+        (["first", "second", "third"], [0, 0.5, 1]),
+        (["2026"], [0]),
+        ([], []),
+    ],
+)
+def test_times_stand_where_their_dates_are_and_in_equal_steps_where_they_have_none(times, places):
+    assert timeline(times) == pytest.approx(places)

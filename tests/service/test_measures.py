@@ -113,6 +113,21 @@ def test_a_change_is_since_a_time_that_is_shown_or_for_a_single_one_since_the_wa
         assert change("*") == [None, women[1] - women[0], women[2] - women[1], None, men[1] - men[0], men[2] - men[1]]
 
 
+def test_the_heading_of_a_change_names_the_times_that_are_compared(tmp_path):
+    waves = [released(tmp_path, wave, 400, ["all.sex"]) for wave in ("2024", "2025", "2026")]
+    with serving(*(one.path for one in waves), options=("--no-access-log",)) as running, running.client() as client:
+
+        def heading(times, lang="en"):
+            given = {"measure": "change", "valuecodes[time]": times, "valuecodes[sex]": "*", "outputFormat": "csv"}
+            text = client.get("/tables/towns:all.sex.time/data", params={**given, "lang": lang}).text
+            return text.splitlines()[0].rpartition(',"')[2].strip('"')
+
+        assert heading("2026") == "change since 2025"
+        assert heading("2024,2026") == "change since 2024"
+        assert heading("*") == "change since the time before (2024, 2025, 2026)"
+        assert heading("2026", "fr") == "évolution depuis 2025"
+
+
 def test_the_series_is_described_with_its_waves(client):
     told = {one["id"]: one for one in client.get("/releases").json()["releases"]}
     assert list(told) == ["towns", "2021", "2026"]
@@ -244,6 +259,22 @@ def test_an_area_has_no_number_and_no_change_in_a_wave_in_which_it_did_not_exist
     assert client.get("/cell", params=cell).json()["N_masked"] is None
     known = client.get("/tables/reg:town.time/metadata").json()["dimension"]["town"]["extension"]["ilba"]
     assert known["nonexistent"] == {"2025": ["3"], "2026": ["2"]}
+
+
+def test_an_own_area_has_no_number_at_a_time_in_which_a_part_of_it_did_not_exist(before_and_after):
+    client, both = before_and_after
+    codes = {"West": ["1", "2"], "East": ["1"], "All": ["1", "2", "3"]}
+    areas = [{"name": name, "codes": some} for name, some in codes.items()]
+    counts = [dict(one.table("town.sex").filter(pl.col("sex") == "f").drop("sex").rows()) for one in both]
+    told = client.post("/tables/reg:town.sex.time/areas", json={"areas": areas}).json()
+    women = [told["value"][at : at + 2] for at in range(0, len(told["value"]), 4)]
+    assert women == [[counts[0][1] + counts[0][2], None], [counts[0][1], counts[1][1]], [None, None]]
+    assert told["status"] == {str(place): "z" for place in (1, 3, 8, 9, 10, 11)}
+    assert "West: no number in 2026; not in 2026: Old." in told["note"]
+    assert "All: no number in 2025; not in 2025: New." in told["note"]
+    assert not [note for note in told["note"] if note.startswith("East")]
+    answer = client.post("/tables/reg:town.time/areas", params={"outputFormat": "csv"}, json={"areas": areas[:1]})
+    assert answer.text.splitlines()[-1] == '"West","2026",'
 
 
 def test_all_areas_together_are_counted_in_every_wave(before_and_after):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 import struct
@@ -363,3 +364,15 @@ def test_a_preview_says_what_small_counts_may_stand_for_where_there_is_room(peop
             said = " ".join(re.findall(r'font-size="20"[^>]*>([^<]*)<', card)[::-1])
             assert (table.said["small"].format(K=5) in said) == has_room
             assert table.said["chart_note"].format(K=5) in said, "is there in any case"
+
+
+def test_a_line_over_time_has_the_distances_of_its_times_and_no_number_hides_another():
+    times = [("2001", 3000), ("2002", 3900), ("2021", 4800), ("2022", None), ("2023", 4950)]
+    drawing, width, height = pictures.lines(times, 4950, str, True)
+    svg = drawing.svg(width, height, "")
+    texts = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\d+)</text>', svg)
+    at = {text: (float(x), float(y)) for x, y, text in texts}
+    assert set(at) == {name for name, _ in times} | {str(n) for _, n in times if n}
+    assert (at["2021"][0] - at["2001"][0]) / (at["2023"][0] - at["2001"][0]) == pytest.approx(20 / 22, abs=0.001)
+    for (x, y), (other, high) in itertools.combinations(at.values(), 2):
+        assert abs(x - other) > 29 or abs(y - high) > 13

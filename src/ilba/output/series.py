@@ -5,8 +5,10 @@ Nothing is computed across waves here. Every count of a series is in a release.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -29,6 +31,7 @@ _FREQUENCIES = (
     ("D1", r"(\d{4})-(\d{2})-(\d{2})"),
 )
 
+_PARTS = {"A1": 1, "H1": 2, "Q1": 4, "M1": 12, "W1": 53}  # of a year, by frequency
 
 _ALIKE = {
     "method": "the method is",
@@ -53,6 +56,22 @@ def frequency(times: Iterable[str]) -> tuple[str, list[str]] | None:
         if found and all(found):
             return letter, ["".join(one.groups()) for one in found if one]
     return None
+
+
+def timeline(times: Sequence[str]) -> list[float]:
+    """Where times stand between the first and the last, from 0 to 1; in equal steps if they are no dates.
+
+    >>> timeline(["2001", "2021", "2026"]), timeline(["2026-Q1", "2026-Q2", "2027-Q1"]), timeline(["a", "b", "c"])
+    ([0.0, 0.8, 1.0], [0.0, 0.25, 1.0], [0.0, 0.5, 1.0])
+    """
+    found = frequency(times)
+    at = [float(place) for place in range(len(times))]
+    if found and found[0] in _PARTS:
+        at = [int(time[:4]) + (int(time[4:] or 1) - 1) / _PARTS[found[0]] for time in found[1]]
+    elif found:
+        with contextlib.suppress(ValueError):  # no day has this date
+            at = [float(date.fromisoformat(time).toordinal()) for time in times]
+    return [(one - at[0]) / (at[-1] - at[0] or 1) for one in at]
 
 
 def time_of(release: Release) -> str:

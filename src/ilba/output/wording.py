@@ -32,6 +32,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
 """the languages with our own words; each is a file of `words/`"""
 _MOST_CELLS = 20_000_000
+_MOST_TIMES = 6  # that a heading names
 _METHODS = {"ilba": "iLBA"}
 MASKING = ("ilba", "controlled")
 """the methods whose counts are 0 or at least K"""
@@ -124,6 +125,8 @@ class Measure:
     name: str
     of: tuple[str, ...] = ()
     """the common variables of numerator and denominator; none means everybody"""
+    times: tuple[str, ...] = ()
+    """of a change, the times that are compared, each with the one before"""
 
     @property
     def decimals(self) -> int:
@@ -225,6 +228,7 @@ class WordedTable:
         self.heading: list[str] | None = None  # special names of the variables in the title
         # the smallest and the largest value of each number, if requested
         self.spans: tuple[Values, Values] | None = None
+        self.more_notes: list[str] = []  # what a reader has to know of this part
         self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
     @property
@@ -266,9 +270,13 @@ class WordedTable:
     @property
     def value_label(self) -> str:
         """What the numbers are, in words."""
-        name = self.measure.name
-        if name in ("count", "index", "change"):
+        name, times = self.measure.name, self.measure.times
+        if name in ("count", "index"):
             return self.said[name]
+        if name == "change":
+            few = times if len(times) <= _MOST_TIMES else (times[0], "…", times[-1])
+            word = "change_since" if len(times) == 2 else "change"
+            return self.said[word].format(time=times[0] if times else "", times=", ".join(few))
         shared = ", ".join(self.labels.variable(column) for column in self.measure.of)
         return self.said["of" if shared else "of_everybody"].format(measure=self.said[name], list=shared)
 
@@ -321,7 +329,7 @@ class WordedTable:
         if self.measure != COUNT:
             notes.append(self.said["change_note" if self.measure.name == "change" else "ratio_note"])
         own = self.told("note")
-        return [*notes, own] if own else notes
+        return [*notes, *self.more_notes, *([own] if own else [])]
 
     @property
     def created(self) -> datetime:

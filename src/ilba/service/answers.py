@@ -27,7 +27,7 @@ from ilba.service.catalog import Catalog
 from ilba.service.choosing import Part, chosen, part
 from ilba.service.codelists import coarser_columns, code_list_entry, link, owner_of
 from ilba.service.folder import ServedRelease, TableEntry
-from ilba.service.measures import bound_of, spans
+from ilba.service.measures import bound_of, spans, timed
 from ilba.service.measures import values as measured
 from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
@@ -418,7 +418,7 @@ def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
         cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
     else:
         numbers = measured(catalog, found.entry, found.places, found.measure)
-        cut = loaded.worded[lang].cut(found.places, numbers, found.measure)
+        cut = loaded.worded[lang].cut(found.places, numbers, timed(catalog, found.entry, found.places, found.measure))
     if found.has_range:
         cut.spans = spans(catalog, found.entry, found.places, found.measure)
     cut.pulse = still_wanted

@@ -7,7 +7,8 @@ offered like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -37,6 +38,16 @@ def measure_asked(entry: TableEntry, asked: Mapping[str, str]) -> Measure:
         wanted = [variable(one, axes) for one in split(asked["of"])]
         return Measure(name, tuple(one for one in axes if one in wanted))
     return Measure(name, tuple(one for one in axes if one in _areas(entry)))
+
+
+def timed(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure: Measure) -> Measure:
+    """The measure with the times that it compares, if it is a change."""
+    axes = entry.served.axes(entry.table)
+    if measure.name != "change" or entry.served.time not in axes:
+        return measure
+    axis = axes.index(entry.served.time)
+    codes = catalog.load(entry).dimensions[axis].codes
+    return replace(measure, times=tuple(codes[at] for at in _known_times(places[axis])))
 
 
 def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure: Measure) -> FloatArray:
@@ -154,13 +165,18 @@ def _before(catalog: Catalog, entry: TableEntry, places: list[list[int]], axis: 
 
     So the change of a time is always since one that is shown beside it, or that the title names.
     """
-    times = sorted(set(places[axis]))
-    known = times if len(times) > 1 else range(times[0] + 1)
+    known = _known_times(places[axis])
     rank = np.searchsorted(known, places[axis])
     earlier = [*places]
     earlier[axis] = [known[max(0, one - 1)] for one in rank.tolist()]
     shape = [-1 if place == axis else 1 for place in range(len(places))]
     return np.where((rank == 0).reshape(shape), np.nan, _counts(catalog, entry, earlier))
+
+
+def _known_times(asked: Sequence[int]) -> list[int]:
+    """The places of the times that are compared: several asked ones, or a single one and the wave before it."""
+    times = sorted(set(asked))
+    return times if len(times) != 1 else [*range(times[0])[-1:], *times]
 
 
 def _projection(entry: TableEntry, kept: Iterable[str]) -> TableEntry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.errors import InputError, listing, nearest, some
-from ilba.output.wording import Dimension, WordedTable, whole, words
+from ilba.output.wording import Dimension, WordedTable, nonexistent, whole, words
 from ilba.service.catalog import Catalog, Loaded
 from ilba.service.folder import TableEntry
 from ilba.service.outlines import Maps, Outlines
@@ -29,6 +29,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 MOST_AREAS = 100
 MOST_CORNERS = 1000
 _MOST_NAME = 200
+_MOST_NAMED = 6  # areas in a note
 OWN = "own_area"
 
 
@@ -162,10 +163,37 @@ def summed(
     names = [one.name for one in areas]
     said = words(lang)
     own = Dimension(OWN, said["own_areas"], (OWN,), pl.DataFrame({OWN: names}), names, names, False)
-    table = loaded.worded[lang].cut([list(range(size)) for size in sizes], counts.ravel())
-    table.dimensions = [own if n == axis else one for n, one in enumerate(dimensions)]
-    table.heading = [one.label for one in table.dimensions]
+    # A sum without one of its areas would be of another area, so it has no number at a time in which one did not exist.
+    lacking = _lacking(dimensions[axis], chosen)
+    own = replace(
+        own, nonexistent={time: np.array([len(some) > 0 for some in lists]) for time, lists in lacking.items()}
+    )
+    shown = [own if n == axis else one for n, one in enumerate(dimensions)]
+    gone = nonexistent(shown)
+    values = counts.ravel()
+    table = loaded.worded[lang].cut(
+        [list(range(size)) for size in sizes], values if gone is None else np.where(gone, np.nan, values)
+    )
+    table.dimensions = shown
+    table.heading = [one.label for one in shown]
+    table.more_notes = [
+        said["own_lacking"].format(name=name, time=time, list=_named(dimensions[axis], some))
+        for time, lists in lacking.items()
+        for name, some in zip(names, lists, strict=True)
+        if len(some)
+    ]
     return OwnTable(table, [len(some) for some in chosen])
+
+
+def _lacking(dimension: Dimension, chosen: Sequence[IntArray]) -> dict[str, list[IntArray]]:
+    """By time, the places in each own area that did not exist then; a time in which all existed is left out."""
+    found = {time: [places[flags[places]] for places in chosen] for time, flags in dimension.nonexistent.items()}
+    return {time: lists for time, lists in found.items() if any(map(len, lists))}
+
+
+def _named(dimension: Dimension, places: IntArray) -> str:
+    named = [dimension.labels[at] for at in places[:_MOST_NAMED].tolist()]
+    return ", ".join([*named, *["…"] * (len(places) > _MOST_NAMED)])
 
 
 def _is_area(entry: TableEntry, dimension: Dimension) -> bool:

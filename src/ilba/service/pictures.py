@@ -13,10 +13,12 @@ from html import escape
 
 import numpy as np
 
+from ilba.output.series import timeline
 from ilba.service.places import Pyramid
 
 WIDE, HIGH = 1200, 630  # the size that social networks show for a shared address
 FOOT_LINES = 3  # below a preview
+_ROWS = 3  # of letters that would hide each other
 _INKS = {
     "paper": "#ffffff",
     "ink": "#1b2530",
@@ -117,19 +119,43 @@ def lines(
     times: Sequence[tuple[str, int | None]], most: int, write: Write, themed: bool
 ) -> tuple[Drawing, float, float]:
     """One line over time, each point with its number; a time without a number has no point."""
-    width, height, left, right = 560.0, 200.0, 40.0, 520.0
-    drawing = Drawing(themed)
-    step = (right - left) / max(1, len(times) - 1)
-    points = {left + i * step: n for i, (_, n) in enumerate(times)}
-    heights = {x: 160 - 120 * n / max(most, 1) for x, n in points.items() if n is not None}
-    drawing.bar(left, 160, right - left, 1, "rule")
-    drawing.line(list(heights.items()), "series-1")
-    for (x, n), (name, _) in zip(points.items(), times, strict=True):
-        drawing.text(x, 184, name, 13, "middle", "soft")
+    width, left, right, base = 560.0, 40.0, 520.0, 160.0
+    drawing, below, above = Drawing(themed), _Room(), _Room()
+    places = [left + at * (right - left) for at in timeline([name for name, _ in times])]
+    points = [(x, name, n, base - 120 * (n or 0) / max(most, 1)) for x, (name, n) in zip(places, times, strict=True)]
+    drawing.bar(left, base, right - left, 1, "rule")
+    drawing.line([(x, y) for x, _, n, y in points if n is not None], "series-1")
+    lowest, highest = base + 24, 28.0
+    for x, name, n, y in reversed(points):  # the newest has the first choice
+        at = below.free(x, name, base + 24, 16)
+        if at is not None:
+            drawing.text(x, at, name, 13, "middle", "soft")
+            lowest = max(lowest, at)
         if n is not None:
-            drawing.bar(x - 3, heights[x] - 3, 6, 6, "series-1")
-            drawing.text(x, heights[x] - 12, write(n), 13, "middle")
-    return drawing, width, height
+            drawing.bar(x - 3, y - 3, 6, 6, "series-1")
+            at = above.free(x, write(n), y - 12, -16)
+            if at is not None:
+                drawing.text(x, at, write(n), 13, "middle")
+                highest = min(highest, at)
+    whole = Drawing(themed)
+    whole.moved(0, 28 - highest, drawing)
+    return whole, width, lowest - highest + 44
+
+
+class _Room:
+    """Where letters of 13 pixels were written, so that none hide others."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[float, float, float]] = []
+
+    def free(self, x: float, text: str, first: float, step: float) -> float | None:
+        """The first of a few heights at which a text around x hides no other, from now on taken."""
+        half = 13 * _wide(text) / 2 + 3
+        for y in (first + step * row for row in range(_ROWS)):
+            if all(abs(x - other) >= half + wide or abs(y - at) >= 15 for other, at, wide in self._taken):
+                self._taken.append((x, y, half))
+                return y
+        return None
 
 
 def bars(rows: Sequence[tuple[str, float]], write: Write) -> tuple[Drawing, float, float]:
@@ -204,7 +230,7 @@ def _wide(text: str) -> float:
 def wrapped(text: str, size: int, room: float) -> list[str]:
     """A text in lines that fit."""
     found = [""]
-    for word in text.split():
+    for word in re.split(r"[ \n]+", text.strip()):  # not at a no-break space
         longer = f"{found[-1]} {word}".strip()
         if found[-1] and _wide(longer) * size > room:
             found.append(word)

@@ -229,7 +229,7 @@ def test_stacked_to_100_percent_writes_the_shares(reader, waves):
 
 def test_a_change_says_what_masking_can_do_to_it(reader, waves):
     page = reader.visit(link(level_area="LA2", by="", view="table", measure="change"))
-    assert title(page) == "Change since the previous time, persons by District and Time"
+    assert title(page) == "Change since the time before (2016, 2021, 2026), persons by District and Time"
     towns = [one.table("LA2")["N_masked"].to_list() for one in waves]
     first = [row[-1] for row in cells(page)[:3]]
     assert first[0] == "–"

@@ -151,8 +151,9 @@ async function view(context, panel) {
   const alone = meta.dimensions.filter(({ code, codes }) => code !== release.time && codes.length > 1 && selection.codes(code).length === 1);
   const named = Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])]));
   const times = release.time ? selection.codes(release.time) : [];
-  const one = measuring(context, { named, ...(times.length === 1 ? before(meta.dimension(release.time), times[0]) : {}) });
-  const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
+  const chosen = { ...context, selection };
+  const one = measuring(chosen, { named, times: release.time ? compared(meta.dimension(release.time), times) : [] });
+  const whole = { ...chosen, ...asking, table, meta, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   if (state.view === "table") nameTimes(times);
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
@@ -166,31 +167,40 @@ function nameTimes(times) {
   go({ times: times.length > 1 ? times : null }, { quietly: true });
 }
 
-/** The name of the time before this one, since which a change is counted; or, of the first time, its own. */
-function before(time, code) {
+/** The names of the times that a change compares: several that are shown, or a single one and the time before it. */
+function compared(time, codes) {
+  return (codes.length > 1 ? codes : withBefore(time, codes[0])).map((code) => time.name(code));
+}
+
+/** A time with the one before it, if there is one. */
+function withBefore(time, code) {
   const at = time.codes.indexOf(code);
-  return at === 0 ? { first: time.labels[0] } : { since: time.labels[at - 1] };
+  return time.codes.slice(Math.max(0, at - 1), at + 1);
 }
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
 async function choose({ release }, meta) {
   const offered = new Map();
+  const around = new Map(); // the names of the chosen areas
   for (const dimension of meta.dimensions) {
+    const within = dimension.hierarchy && state.within[dimension.hierarchy];
     const isPart = meta.parts.some(({ code }) => code === dimension.code);
-    const within = dimension.hierarchy && !isPart && state.within[dimension.hierarchy];
-    offered.set(dimension.code, within ? await inside(release, dimension, within, words.lang) : dimension.codes);
+    offered.set(dimension.code, within && !isPart ? await inside(release, dimension, within, words.lang) : dimension.codes);
+    const above = within && (await areas(release, dimension.hierarchy, within.level, words.lang));
+    if (within) around.set(dimension.code, above?.name(within.code) ?? within.code);
   }
   const codes = (code) => {
     const ticked = new Set(state.only[code] ?? []);
     const some = offered.get(code).filter((one) => ticked.has(one));
     return some.length ? some : offered.get(code);
   };
+  const isWhole = (code) => codes(code).length === offered.get(code).length;
   const isAll = (code) => codes(code).length === meta.dimension(code).codes.length;
   // An address names the times that it shows. Where these are all, none is left out; what is asked for names them, too.
   if (release.time && isAll(release.time)) delete state.only[release.time];
   const asked = (code) => (isAll(code) && code !== release.time ? null : codes(code));
   const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code), inside: partOf(meta, code) }));
-  return { offered, codes, asked, list };
+  return { offered, around, codes, isWhole, asked, list };
 }
 
 const partOf = (meta, name) => meta.parts.find(({ code }) => code === name);
@@ -209,41 +219,55 @@ function questions({ release, table, meta, selection, most, current }) {
     current();
     return found;
   }
+  // What did not exist adds nothing to a sum of all that lies in an area. A sum of some values has no number without one of them.
+  const isNothing = (codes) => {
+    const gone = meta.gone(codes, codes[release.time]);
+    return gone.length > 0 && gone.every((code) => shown.summed.includes(code) && selection.isWhole(code));
+  };
   const isEvery = (code) => selection.asked(code) === null && !partOf(meta, code);
-  const shown = {}; // what was asked for and what a view shows of it, for its files
+  const shown = { summed: [] }; // what was asked for and what a view shows of it, for its files
   /** The numbers of a view in the measure that is chosen; those of the others than `free` as they are picked. */
   async function ask(free, picked, measure) {
     const summed = Object.keys(picked).filter((code) => picked[code] === "" && !isEvery(code));
     const all = meta.dimensions.map(({ code }) => code);
     const kept = all.filter((code) => picked[code] !== "" || summed.includes(code));
-    const question = (codes) => {
+    const question = (codes, times) => {
       const from = codes.length < all.length ? release.without(state.levels, state.keys, all.filter((code) => !codes.includes(code))) : table;
       if (!from) throw new Advice(say("notThere"));
-      const wanted = (code) => (free.includes(code) || summed.includes(code) ? selection.asked(code) : [picked[code]]);
+      const chosen = (code) => (free.includes(code) || summed.includes(code) ? selection.asked(code) : [picked[code]]);
+      const wanted = (code) => (code === release.time && times ? times : chosen(code));
       return { from, list: codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })) };
     };
-    const counts = async (codes, how) => {
-      const { from, list } = question(codes);
-      return (await values(from, list, how)).added(summed);
+    shown.summed = summed;
+    const counts = async (codes, how, times) => {
+      const { from, list } = question(codes, times);
+      return (await values(from, list, how)).added(summed, isNothing);
     };
     const isSum = summed.length > 0;
+    // The change of a sum is the difference of two sums.
+    const changes = async () => {
+      const time = meta.dimension(release.time);
+      const times = free.includes(time.code) ? selection.codes(time.code) : [picked[time.code]];
+      return (await counts(kept, undefined, times.length > 1 ? times : withBefore(time, times[0]))).changes(time.code, times);
+    };
     const base = measure.of && kept.filter((code) => measure.of.includes(code) || code === release.time);
     const everywhere = (codes) => counts(codes.filter((code) => !meta.dimension(code).hierarchy));
     const isIndex = measure.name === "index";
     const [found, whole, ...shares] = await Promise.all([
-      counts(kept, isSum && measure.factor ? undefined : measure),
+      isSum && measure.name === "change" ? changes() : counts(kept, isSum && measure.factor ? undefined : measure),
       base && counts(base),
       ...(isIndex ? [everywhere(kept), everywhere(base)] : []),
     ]);
     const set = isSum && measure.factor ? found.over(whole, measure.factor) : found;
     const average = isIndex ? shares[0].over(shares[1], 1) : null;
     const added = summed.reduce((n, code) => n * selection.codes(code).length, 1);
-    Object.assign(shown, { ...question(kept), measure, summed, set, whole, average, added });
+    Object.assign(shown, { ...question(kept), measure, set, whole, average, added });
     return set;
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
-    const found = { values: {}, controls: [], said: [], dropped: [], summed: [], named: {} };
+    const found = { values: {}, controls: [], said: [], dropped: [], summed: [], named: {}, times: [] };
+    if (free.includes(release.time)) found.times = compared(meta.dimension(release.time), selection.codes(release.time));
     nameTimes(free.includes(release.time) ? selection.codes(release.time) : []);
     const size = (codes) => codes.reduce((product, code) => product * selection.codes(code).length, 1);
     for (const { code, label, ...dimension } of others) {
@@ -260,13 +284,14 @@ function questions({ release, table, meta, selection, most, current }) {
       if (!known) value = isSum || ((totals || isOne) && hasTotal) ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
       const [k, n] = [offered.length, dimension.codes.length].map((one) => words.number(one));
-      const sum = () => (offered.length <= NAMED ? offered.map((one) => meta.dimension(code).name(one)).join(" + ") : `${label} (${say("someOf", { k, n })})`);
+      const isArea = selection.around.has(code) && selection.isWhole(code);
+      const sum = () => (isArea ? selection.around.get(code) : offered.length <= NAMED ? offered.map((one) => meta.dimension(code).name(one)).join(" + ") : `${label} (${say("someOf", { k, n })})`);
       if (value !== "") found.said.push(meta.dimension(code).name(value));
       else if (isSum) found.said.push((found.named[code] = sum()));
       if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
-        Object.assign(found, before(dimension, value));
+        found.times = compared(meta.dimension(code), [value]);
         if (value !== state.pick[code]) go({ pick: { ...state.pick, [code]: value } }, { quietly: true });
         found.controls.push(slider(code, label, offered, value));
         continue;

@@ -45,8 +45,6 @@ export async function showChart(place, context) {
   entitle(title);
   const set = await ask(free.map(({ code }) => code), fixed.values, measure);
   measure.fit(set.value);
-  const absent = absence(context, measure, set);
-  const why = (codes) => absent({ ...codes, ...fixed.values });
 
   // Stacking shows a sum. Where tables do not add up, that sum was never published.
   const isCount = measure.name === "count";
@@ -54,6 +52,8 @@ export async function showChart(place, context) {
   const layouts = canStack ? ["grouped", "stacked", "shares"] : ["grouped"];
   const layout = layouts.includes(state.layout) ? state.layout : "grouped";
   const stacked = layout !== "grouped";
+  const absent = absence(context, measure, set, stacked ? [colours.code] : []);
+  const why = (codes) => absent({ ...codes, ...fixed.values });
   // Bars are sorted by size; what has an order of its own, ages and bands, keeps it.
   const order = state.order || (inOrder(bars) ? "listed" : "largest");
   const names = (list) => list.map(({ code, label }) => [code, label]);
@@ -94,7 +94,7 @@ export async function showChart(place, context) {
   if (!bars) {
     const total = set.at({});
     tell(say("summaryTotal", { value: measure.write(total) }));
-    fill(body, el("p", { class: "single" }, measure.told(total, set.span({}))));
+    fill(body, el("p", { class: "single" }, why({}) ?? measure.told(total, set.span({}))));
     return;
   }
   const shownBars = set.dimension(bars.code);
@@ -121,25 +121,34 @@ export async function showChart(place, context) {
   let shown = FIRST;
   const ordered = [...shownBars.codes];
   if (wanted === "bars" && order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
-  if (!(most > least)) {
-    tell("");
-    fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
-    return;
-  }
   // All values together are published; of some, the sum is of their counts.
   const together = stacked && selection.asked(colours.code) !== null ? ones.length : 1;
+  const reasons = new Map(); // why some have no number, and which
   const spots = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).flatMap((one) => {
     const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
-    if (why(codes)) return [];
+    const reason = why(codes);
+    if (reason) {
+      reasons.set(reason, new Set(reasons.get(reason)).add(shownBars.name(bar)));
+      return [];
+    }
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
     const value = measure.round(stacked ? long(bar, panel) : count(bar, one, panel));
     return { value: wanted === "bars" ? Math.abs(value ?? NaN) : (value ?? NaN), off: reach(context, measure, codes, together), name: name.filter(Boolean).join(", "), text: measure.write(value) };
   })));
+  if (!(most > least)) {
+    // A 0 is a number, and what did not exist has none.
+    const zero = values.length ? say("chartEmpty") : reasons.size ? "" : say("chartBlank");
+    const others = [...reasons].map(([reason, names]) => (zero ? `${first(words, [...names])} (${reason})` : reason));
+    tell("");
+    fill(body, el("p", { class: "empty" }, measure.nothing || [zero, words.sentence(others)].filter(Boolean).join(" ")));
+    return;
+  }
   const drawn = spots.filter(({ value }) => !Number.isNaN(value));
   const top = Math.max(...drawn.map(({ value }) => value));
   const longest = drawn.filter(({ value }) => value === top);
   const said = { high: first(words, longest.map(({ name }) => name)), highValue: [...new Set(longest.map(({ text }) => text))].join(", ") };
-  tell([wanted === "bars" ? words.count("summaryBars", spots.length, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say(wanted === "bars" ? "closeLong" : "closeHigh") : ""].filter(Boolean).join(" "));
+  if (!drawn.length) tell(words.sentence([...reasons.keys()]));
+  else tell([wanted === "bars" ? words.count("summaryBars", spots.length, said) : words.count("summaryPoints", drawn.length, said), isClose(drawn) ? say(wanted === "bars" ? "closeLong" : "closeHigh") : ""].filter(Boolean).join(" "));
   if (wanted !== "bars") {
     shown = ordered.length;
     const missing = partial();
@@ -199,7 +208,8 @@ export async function showChart(place, context) {
   }
 
   function row(bar, wanted, coloured, panel) {
-    const whole = long(bar, panel);
+    const missing = stacked ? why({ [bars.code]: bar, [multiples?.code]: panel }) : undefined;
+    const whole = missing && layout === "shares" ? Infinity : long(bar, panel);
     const lines = wanted.map((one, i) => {
       const n = count(bar, one, panel);
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}${n < 0 ? " left" : ""}` });
@@ -210,7 +220,7 @@ export async function showChart(place, context) {
       drawn.title = coloured ? `${series.name(one)}: ${text}` : text;
       return el("span", { class: "line" }, drawn, name, number);
     });
-    const total = stacked ? el("span", { class: "bar-number" }, layout === "shares" ? sharesOf(words, wanted.map((one) => count(bar, one, panel))) : (why({ [bars.code]: bar, [multiples?.code]: panel }) ?? measure.told(whole))) : null;
+    const total = stacked ? el("span", { class: "bar-number" }, missing ?? (layout === "shares" ? sharesOf(words, wanted.map((one) => count(bar, one, panel))) : measure.told(whole))) : null;
     return el("li", {}, el("span", { class: "bar-label" }, shownBars.name(bar)), el("span", { class: "lines" }, lines, total));
   }
 

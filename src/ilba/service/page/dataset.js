@@ -48,9 +48,16 @@ export class Dataset {
     return place === undefined || this.value[place] === null ? undefined : (this.value[place] ?? 0);
   }
 
-  /** The first of some times at which one of these values did not exist; undefined where all did. */
-  gone(codes, times) {
-    return times.find((time) => this.dimensions.some(({ code, nonexistent }) => nonexistent[time]?.includes(codes[code])));
+  /** The variables of which the value did not exist at a time. */
+  gone(codes, time) {
+    return this.dimensions.filter(({ code, nonexistent }) => nonexistent[time]?.has(codes[code])).map(({ code }) => code);
+  }
+
+  /** The sum over the values of some variables, [code, values] each; undefined where one of the numbers is missing. */
+  sum(codes, [several, ...others]) {
+    if (!several) return this.at(codes);
+    const found = several[1].map((value) => this.sum({ ...codes, [several[0]]: value }, others));
+    return found.includes(undefined) ? undefined : found.reduce((all, one) => all + one, 0);
   }
 
   /** The rows as a file has them: the labels of each, then the number. */
@@ -59,19 +66,35 @@ export class Dataset {
     return this.value.map((value, place) => [...names(this.#codesAt(place)), value]);
   }
 
-  /** The same numbers with the values of some dimensions added up. */
-  added(codes) {
+  /** The same numbers with the values of some dimensions added up. What `isNothing` adds nothing; without another number there is no sum. */
+  added(codes, isNothing) {
     if (!codes.length) return this;
     const { id, size, dimension } = this.json;
     const kept = (_, i) => !codes.includes(id[i]);
     const found = new Dataset({ id: id.filter(kept), size: size.filter(kept), dimension, label: this.label });
     found.value = Array(found.cells).fill(null);
     for (let place = 0; place < this.cells; place += 1) {
-      if (this.json.status?.[place] === "z") continue; // did not exist at its time
-      const to = found.#placeOf(this.#codesAt(place));
-      found.value[to] += this.value[place] === null ? NaN : (this.value[place] ?? 0);
+      const at = this.#codesAt(place);
+      if (isNothing(at)) continue;
+      found.value[found.#placeOf(at)] += this.value[place] === null ? NaN : (this.value[place] ?? 0);
     }
     found.value = found.value.map((value) => (Number.isNaN(value) ? null : value));
+    return found;
+  }
+
+  /** The change of each number since the time before; only of the times that are named. */
+  changes(time, shown) {
+    const { id, dimension } = this.json;
+    const { codes: known } = this.dimension(time);
+    const category = { ...dimension[time].category, index: shown };
+    const size = this.json.size.map((n, i) => (id[i] === time ? shown.length : n));
+    const found = new Dataset({ id, size, dimension: { ...dimension, [time]: { ...dimension[time], category } }, label: this.label });
+    found.value = Array.from({ length: found.cells }, (_, place) => {
+      const at = found.#codesAt(place);
+      const before = known[known.indexOf(at[time]) - 1];
+      const change = before === undefined ? NaN : this.at(at) - this.at({ ...at, [time]: before });
+      return Number.isNaN(change) ? null : change;
+    });
     return found;
   }
 
@@ -117,7 +140,8 @@ class Dimension {
     this.level = own?.level ?? 0;
     this.parents = own?.parents ?? {};
     this.missing = new Set(own?.missing); // codes that are no areas
-    this.nonexistent = own?.nonexistent ?? {}; // by time, codes that did not exist then
+    // By time, the codes that did not exist then.
+    this.nonexistent = Object.fromEntries(Object.entries(own?.nonexistent ?? {}).map(([time, gone]) => [time, new Set(gone)]));
   }
 
   name(code) {

@@ -44,7 +44,7 @@ export async function showMap(place, context) {
 
   const kind = release.drawing(hierarchy, level, mapped.codes);
   const when = fixed.values[release.time];
-  const isGone = (code) => meta.gone({ [mapped.code]: code }, [when]) !== undefined;
+  const isGone = (code) => meta.gone({ [mapped.code]: code }, when).length > 0;
   const [set, drawing] = await Promise.all([ask([mapped.code], fixed.values, measure), outline()]);
   context.current();
   const made = drawing.areas;
@@ -83,12 +83,13 @@ export async function showMap(place, context) {
   });
   const hint = canOpen ? say("openFiner", { level: finer.label }) : finer ? say("finerNotPublished") : say("finest");
   const gone = codes.filter(isGone);
+  const notThen = gone.length ? words.count("notInList", gone.length, { time: meta.dimension(release.time).name(when), list: first(words, gone.map((code) => mapped.name(code))) }) : "";
   const missing = codes.filter((code) => !made.has(code) && !isGone(code)).length;
   const notes = [
     hint,
     kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles", { level: mapped.label }) : null,
     missing ? words.count("notDrawn", missing) : null,
-    gone.length ? words.count("notInList", gone.length, { time: meta.dimension(release.time).name(when), list: first(words, gone.map((code) => mapped.name(code))) }) : null,
+    notThen,
     measure.note,
   ];
   const button = (id, name, text, onclick, disabled) =>
@@ -120,9 +121,9 @@ export async function showMap(place, context) {
     ),
     el("div", { class: "map-and-legend" }, frame, legend()),
     strip,
-    el("div", { class: "bar-tools" }, pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading, note: measure.note }))),
+    el("div", { class: "bar-tools" }, pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading, note: [notThen, measure.note].filter(Boolean).join(" ") }))),
     look(),
-    ownAreas(context, mapped, () => open),
+    ownAreas(context, mapped, fixed, () => open),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),
     spoken,
     el("p", { class: "unseen", id: "map-help" }, [say("mapHelp"), isInTable ? say("mapSame") : ""].filter(Boolean).join(" ")),

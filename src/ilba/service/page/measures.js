@@ -2,10 +2,12 @@
 // since the previous time. The server computes them from published counts; here they are chosen, written and named.
 
 import { choice, el } from "./dom.js";
+import { first } from "./ranks.js";
+import { capital } from "./words.js";
 
 export const MEASURES = ["count", "percent", "rate", "index", "change"];
 
-const capital = (text, lang) => text.replace(/^[\u2066-\u2069]*\p{L}/u, (first) => first.toLocaleUpperCase(lang));
+const NAMED = 6; // times that a title names
 
 /** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. */
 function denominators(release, variables, find) {
@@ -20,26 +22,43 @@ function denominators(release, variables, find) {
   return found.toSorted((a, b) => areas(b) - areas(a) || b.length - a.length);
 }
 
-/** In words, why there is no number at some codes: one of them did not exist at its time or, of a change, at the time before. */
-export function absence({ release, meta, words }, measure, set) {
+/**
+ * In words, why there is no number at some codes: one of them did not exist at its time or, of a change, at the time before;
+ * or one of the values of which a sum is shown, also by the view itself (`stacked`), did not.
+ */
+export function absence({ release, meta, selection, shown, words }, measure, set, stacked = []) {
   const [time, own] = [meta, set].map((one) => one.dimension(release.time));
   if (!own) return () => undefined;
   const times = own.codes.length > 1 ? own.codes : time.codes; // a change is since the one before among these
+  const parts = [...shown.summed, ...stacked];
+  // Of all that lies in an area a part may be missing, but not everything.
+  const missing = (code, when) => {
+    const [gone, all] = [lacking(meta.dimension(code), selection.codes(code), when), selection.codes(code)];
+    if (!selection.isWhole(code)) return gone;
+    return gone.length < all.length ? [] : [selection.around.get(code) ?? meta.dimension(code).label];
+  };
   return (codes) => {
     const at = codes[time.code] ?? own.codes[0];
     const before = measure.name === "change" ? times.slice(0, times.indexOf(at)).slice(-1) : [];
-    const gone = meta.gone(codes, [at, ...before]);
-    return gone === undefined ? undefined : words.say("notIn", { time: time.name(gone) });
+    for (const when of [at, ...before]) {
+      if (meta.gone(codes, when).length) return words.say("notIn", { time: time.name(when) });
+      const without = parts.filter((code) => !codes[code]).flatMap((code) => missing(code, when));
+      if (without.length) return words.say("partNotIn", { name: first(words, without), time: time.name(when) });
+    }
+    return undefined;
   };
 }
+
+/** The names of the values that did not exist at a time. */
+export const lacking = (dimension, codes, time) => codes.filter((code) => dimension.nonexistent[time]?.has(code)).map((code) => dimension.name(code));
 
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
- * Of the variables `summed` some values are shown, added up, and called by `named`, too. `since` is the time before the one that is shown,
- * and `first` the one that is shown if there is none before it.
+ * Of the variables `summed` some values are shown, added up, and called by `named`, too. `times` are the names of the times that are
+ * compared: the one that is shown and the one before it, or several that are shown.
  */
-export function measuring({ state, release, words, go }, { dropped = [], named = {}, summed = [], since, first } = {}) {
+export function measuring({ state, release, selection, words, go }, { dropped = [], named = {}, summed = [], times = [] } = {}) {
   const { say } = words;
   const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
@@ -76,7 +95,9 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
     const picks = chosen.map(({ code }) => named[code]).join(", ");
     return say(!picks ? "allSame" : list ? "allPickedSame" : "allPicked", { unit, list, picks });
   };
-  const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(name === "change" && since ? "what_since" : `what_${name}`, { unit, time: since }).replace(/[,\s]+$/, "");
+  const listed = (times.length > NAMED ? [times[0], "…", times.at(-1)] : times).join(", ");
+  const form = name === "change" && times.length === 2 ? "what_since" : `what_${name}`;
+  const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(form, { unit, time: times[0], times: listed }).replace(/[,\s]+$/, "");
   const what = divided && name !== "index" ? say("whatOf", { measure: plain, whom: whom(base) }) : plain;
   const controls = [
     choice("measure", say("measure"), offered.map((one) => [one, say(one)]), name, (one) => go({ measure: one })),
@@ -99,7 +120,7 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
     change: `${say("changeNote")} ${canRange ? say("changeMost", { most: words.number(2 * find(variables).bound) }) : ""}`,
   };
   let digits = 0;
-  const nothing = name === "change" && first !== undefined ? say("noEarlier", { time: first }) : "";
+  const nothing = name === "change" && times.length === 1 ? say("noEarlier", { time: times[0] }) : "";
 
   return {
     name,
@@ -142,12 +163,13 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
       if (!span || value === undefined) return plainly;
       return `${plainly} (${this.write(span[0])} – ${span[1] === null ? "…" : this.write(span[1])})`;
     },
-    /** The title of a view: what is shown, of whom, by which variables. "Of each district" is not also by district. */
+    /** The title of a view: where, what is shown, of whom, by which variables. "Of each district" is not also by district. */
     title(free, picked) {
       const by = free.filter((one) => name === "index" || !base?.some(({ code }) => code === one.code));
       const shown = divided && by.length ? say("whatLong", { what }) : what;
       const list = words.listing(by.map(({ label }) => label));
-      const picks = [...picked, release.wave].filter(Boolean).join(", "); // a series has no wave of its own
+      const inside = free.map(({ code }) => selection?.around.get(code));
+      const picks = [...inside, ...picked, release.wave].filter(Boolean).join(", "); // a series has no wave of its own
       const form = by.length ? (picks ? "titlePicked" : "titleBy") : picks ? "titleOnly" : "titleAll";
       const text = !by.length && !picks && free.length ? what : say(form, { what: shown, list, picks });
       return capital(text, words.lang);

@@ -4,6 +4,8 @@
 import * as api from "./api.js";
 import { Dataset } from "./dataset.js";
 import { el, fill } from "./dom.js";
+import { lacking } from "./measures.js";
+import { first } from "./ranks.js";
 
 const kept = new Map(); // own areas by release and level
 
@@ -18,12 +20,15 @@ export function within([x, y], polygon) {
 }
 
 /** The part of the map's view that puts areas together; nothing where tables do not add up. */
-export function ownAreas({ release, table, meta, words, fail }, mapped, canvas) {
+export function ownAreas({ state, release, table, meta, selection, shown, words, fail }, mapped, fixed, canvas) {
   if (!release.additive) return null;
   const { say } = words;
   const place = `${release.id} ${mapped.code}`;
   if (!kept.has(place)) kept.set(place, []);
   const areas = kept.get(place);
+  const [time, when] = [meta.dimension(release.time), fixed.values[release.time]];
+  // The service combines areas of the first hierarchy of a table; of another one, everybody is counted.
+  const isShown = meta.dimensions.find(({ code, hierarchy }) => hierarchy && !fixed.dropped.includes(code)) === mapped;
   const name = el("input", { type: "text", id: "own-name", maxlength: "200", value: say("ownNamed", { n: areas.length + 1 }) });
   const codes = el("input", { type: "text", id: "own-codes", autocomplete: "off" });
   const said = el("p", { class: "hint", role: "status" });
@@ -89,33 +94,46 @@ export function ownAreas({ release, table, meta, words, fail }, mapped, canvas) 
 
   async function show() {
     if (!areas.length) return fill(result);
-    const total = release.find({ [mapped.hierarchy]: mapped.level }, release.always);
     let counts;
     try {
-      const set = total && Dataset.of(await api.own(total.id, areas, words.lang));
-      const time = release.time && set?.dimension(release.time).codes.at(-1);
-      counts = (one) => (set ? words.number(set.at({ own_area: one, ...(time ? { [release.time]: time } : {}) })) : "–");
+      counts = await countsOf();
     } catch (problem) {
       said.textContent = problem.detail || problem.message;
-      return undefined;
+      counts = () => "–";
     }
+    const unit = release.unit || say("count");
+    const everybody = [release.unit ? say("allUnits", { unit }) : say("everybody"), time?.name(when)];
+    const counted = (isShown ? [unit, ...fixed.said] : everybody).filter(Boolean).join(", ");
     const rows = areas.map((one, i) =>
       el(
         "tr",
         {},
         el("th", { scope: "row" }, one.name),
         el("td", { class: "number" }, words.number(one.codes.length)),
-        el("td", { class: "number" }, counts(one.name)),
+        el("td", { class: "number" }, counts(one)),
         el("td", {}, el("button", { type: "button", class: "text", "aria-label": `${say("ownRemove")}: ${one.name}`, onclick: () => (areas.splice(i, 1), show()) }, say("ownRemove"))),
       ),
     );
-    const when = release.time ? meta.dimension(release.time).labels.at(-1) : "";
-    const head = [say("ownName"), mapped.label, [release.unit || say("count"), when].filter(Boolean).join(", "), ""].map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text));
+    const head = [say("ownName"), mapped.label, counted, ""].map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text));
     return fill(
       result,
       el("table", { class: "place-table" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)),
       el("button", { type: "button", id: "own-get", onclick: save }, say("ownGet")),
     );
+  }
+
+  /** The counts of what the map shows, or in words why there is none. */
+  async function countsOf() {
+    const from = isShown ? release.without(state.levels, state.keys, fixed.dropped) : release.find({ [mapped.hierarchy]: mapped.level }, release.always);
+    if (!from) return () => "–";
+    const set = Dataset.of(await api.own(from.id, areas, words.lang));
+    const summed = isShown ? shown.summed.map((code) => [code, selection.codes(code)]) : [];
+    return ({ name: called, codes: inside }) => {
+      const gone = lacking(mapped, inside, when);
+      if (gone.length) return say("partNotIn", { name: first(words, gone), time: time.name(when) });
+      const count = set.sum({ ...fixed.values, own_area: called }, summed);
+      return count === undefined ? "–" : words.number(count);
+    };
   }
 
   async function save() {

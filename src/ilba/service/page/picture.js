@@ -48,7 +48,7 @@ const widest = (texts, size) => Math.max(0, ...texts.map((text) => width(text, s
 /** A text in lines that fit. */
 function lines(text, size, room) {
   const found = [""];
-  for (const word of text.split(/\s+/)) {
+  for (const word of text.split(/[ \n]+/)) {
     const longer = found.at(-1) ? `${found.at(-1)} ${word}` : word;
     if (width(longer, size) > room && found.at(-1)) found.push(word);
     else found[found.length - 1] = longer;
@@ -184,7 +184,8 @@ export function barDrawing(told) {
   const each = stacked ? 22 : Math.max(22, 16 * ones.length + 6);
   const keyed = (wide) => (series ? key(ones.map((one) => series.name(one)), wide) : { places: [], height: 0 });
   const height = codes.length * each + keyed(told.fixed ? NARROW : WIDE).height;
-  const beside = (bar) => (layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : (told.why(codesOf(told, bar)) ?? measure.told(sum(bar))));
+  const missing = (bar) => (stacked ? told.why(codesOf(told, bar)) : undefined);
+  const beside = (bar) => missing(bar) ?? (layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : measure.told(sum(bar)));
   const texts = codes.flatMap((bar) => (stacked ? beside(bar) : ones.map((one) => number(bar, one))));
   return { height, draw: (part, ink, wide) => {
     const left = wide === WIDE ? 250 : 130;
@@ -201,7 +202,7 @@ export function barDrawing(told) {
       let x = zero;
       ones.forEach((one, i) => {
         const n = count(bar, one);
-        const long = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most - least || 1);
+        const long = (room * Math.abs(n ?? 0)) / (layout === "shares" ? (missing(bar) ? Infinity : sum(bar) || 1) : most - least || 1);
         const fill = series ? ink[`series-${i + 1}`] : n < 0 ? ink["fall-3"] : ink["series-1"];
         const high = stacked ? 16 : Math.min(16, (each - 6) / ones.length - 2);
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
@@ -257,6 +258,35 @@ function marks(low, high) {
   return found;
 }
 
+// As output/series.py knows times: years, and parts of a year with how many a year has.
+const TIMES = [[/^(\d{4})$/, 1], [/^(\d{4})-?[HS]([12])$/, 2], [/^(\d{4})-?Q([1-4])$/, 4], [/^(\d{4})-?M?(0[1-9]|1[0-2])$/, 12], [/^(\d{4})-?W(\d{2})$/, 53]];
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+
+/** Where times stand between the first and the last, from 0 to 1; in equal steps where they are no dates. */
+export function timeline(codes) {
+  const [form, parts] = TIMES.find(([known]) => codes.every((code) => known.test(code))) ?? [];
+  const yearOf = (code) => {
+    const [, year, part = "1"] = form.exec(code);
+    return Number(year) + (Number(part) - 1) / parts;
+  };
+  const days = codes.every((code) => DAY.test(code)) ? codes.map((code) => Date.parse(code)) : [Number.NaN];
+  const at = form ? codes.map(yearOf) : days.some(Number.isNaN) ? codes.map((_, i) => i) : days;
+  return at.map((one) => (one - at[0]) / (at.at(-1) - at[0] || 1));
+}
+
+const ROWS = 3; // of labels of times that would hide each other
+
+/** For each label, the row in which it hides no other; undefined where there is none. The last ones have the first choice. */
+function rowsOf(labels, size) {
+  const taken = Array(ROWS).fill(Infinity);
+  return labels.toReversed().map(({ x, text }) => {
+    const half = width(text, size) / 2 + 4;
+    const row = taken.findIndex((edge) => x + half <= edge);
+    if (row >= 0) taken[row] = x - half;
+    return row >= 0 ? row : undefined;
+  }).toReversed();
+}
+
 /** Lines over time, each with its name at the end. */
 export function lineDrawing(told) {
   const { set, bars, measure, ones } = told;
@@ -268,8 +298,6 @@ export function lineDrawing(told) {
   const high = told.most ?? Math.max(...all, 0);
   const low = told.least ?? Math.min(...all, 0);
   const height = told.fixed ? 260 : 420;
-  const bottom = height - 40;
-  const y = (value) => bottom - ((value - low) * (bottom - 20)) / (high - low || 1);
   return { height, draw: (part, ink, wide) => {
     // The numbers are whole; a name has the room that is left of two fifths of the width.
     const last = (one) => times.codes.findLast((time) => count(time, one) !== undefined);
@@ -281,12 +309,18 @@ export function lineDrawing(told) {
     const ticks = marks(low, high);
     const left = Math.max(wide === WIDE ? 90 : 64, widest(ticks.map(measure.mark), 12) + 12);
     const right = wide - room - 34;
-    const x = (i) => left + (i * (right - left)) / Math.max(1, times.codes.length - 1);
+    const places = timeline(times.codes);
+    const x = (i) => left + places[i] * (right - left);
+    const rows = rowsOf(times.labels.map((text, i) => ({ x: x(i), text })), 13);
+    const bottom = height - 40 - 16 * Math.max(0, ...rows.filter(Boolean));
+    const y = (value) => bottom - ((value - low) * (bottom - 20)) / (high - low || 1);
     for (const value of ticks) {
       part.append(node("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: ink.rule }));
       part.append(write(left - 8, y(value), measure.mark(value), { "text-anchor": "end", "font-size": 12, fill: ink.soft }));
     }
-    times.codes.forEach((time, i) => part.append(write(x(i), bottom + 20, times.name(time), { "text-anchor": "middle", "font-size": 13 })));
+    times.labels.forEach((text, i) => {
+      if (rows[i] !== undefined) part.append(write(x(i), bottom + 20 + 16 * rows[i], text, { "text-anchor": "middle", "font-size": 13 }));
+    });
     const ends = [];
     ones.forEach((one, i) => {
       const points = times.codes.map((time, at) => [x(at), count(time, one), time]).filter(([, value]) => value !== undefined);

@@ -24,6 +24,9 @@ export function nameOf(lang) {
   }
 }
 
+/** A text with a large first letter. */
+export const capital = (text, lang) => text.replace(/^[\u2066-\u2069]*\p{L}/u, (first) => first.toLocaleUpperCase(lang));
+
 /** Fetch the words of a language: `words` needs them. */
 export async function load(lang) {
   const spoken = SPOKEN.includes(lang) ? lang : "en";
@@ -72,6 +75,8 @@ export function words(lang) {
     signed: (value) => change.format(value).replace("-", "−"),
     percentage: (value, places) => decimals(places, "percent").format(value / 100),
     decimal: (value, places) => decimals(places, "decimal").format(value),
+    /** A few words as a sentence. */
+    sentence: (texts) => texts.map((text) => `${capital(text, lang)}.`).join(" "),
     listing: (texts) => (spoken === "ko" ? texts.join(", ") : list.format(texts)),
     date: (text) => (Number.isNaN(Date.parse(text)) ? "" : day.format(new Date(text))),
     compare: new Intl.Collator(locale, { numeric: true }).compare,
