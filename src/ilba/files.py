@@ -25,6 +25,11 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 
 
+def on_disk(path: str | os.PathLike[str]) -> str:
+    """A path or URL as text; of a `file:` URL the path that it names, as Hadoop reads it."""
+    return re.sub(r"^file:(//)?(?=/)", "", os.fspath(path), flags=re.IGNORECASE)
+
+
 def writable(path: str | os.PathLike[str], mark: str = "") -> Path:
     """The path with links resolved, after checking that a file can be written there.
 

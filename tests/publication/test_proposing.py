@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 import unicodedata
+import warnings
 
 import polars as pl
 import pyreadstat
@@ -762,17 +764,51 @@ def test_folders_that_are_no_times_or_one_time_are_counted_together(tmp_path, fo
         ("lake", "", 1),
         ("lake/*/*.parquet", "", 1),
         ("lake/year={wave}", "", 0),
+        ("lake", '[source]\ntogether = "year"\n', 0),
+        ("lake", '[source]\ntogether = "day"\n', 1),
         ("lake", '[recipe]\nwhere = {year = ["2026"]}\n', 0),
     ],
 )
 def test_a_plan_doubts_years_that_are_added_together(tmp_path, file, more, doubts):
     lake(tmp_path, "year=2025", "year=2026")
-    text = f'keys = ["sex"]\n[source]\nfile = "{file}"\n[population]\nname = "p"\nwave = "2026"\n'
-    (tmp_path / "publication.toml").write_text(text + '[hierarchies]\narea = ["town"]\n' + more)
+    source = more if more.startswith("[source]\n") else "[source]\n"
+    text = f'keys = ["sex"]\n{source}file = "{file}"\n[population]\nname = "p"\nwave = "2026"\n'
+    (tmp_path / "publication.toml").write_text(text + '[hierarchies]\narea = ["town"]\n' + more.replace(source, ""))
     found = ilba.plan(tmp_path)
     assert len([note for note in found.notes if "year=2025, year=2026" in note]) == doubts
     assert len([stop for stop in found.stops if "added together" in stop]) == doubts
-    assert found.records == (240 if doubts else 120)
+    assert found.records == (120 if "{wave}" in file or "where" in more else 240)
+
+
+@pytest.mark.parametrize(
+    ("years", "where", "named"),
+    [
+        (("year=2025", "year=2026"), "", "file = 'lake/year={wave}' under"),
+        (("year=2025", "year=2026"), "below", "file = '../lake/year={wave}' under"),
+        (("town=1/year=2025", "town=2/year=2026"), "", "each as a wave: wave = '..' under"),
+    ],
+)
+def test_the_doubt_names_what_to_type_and_stops_a_strict_run_before_the_work(tmp_path, years, where, named):
+    people = lake(tmp_path, *years)
+    folder = tmp_path / where
+    folder.mkdir(exist_ok=True)
+    source = os.path.relpath(people, folder)
+    text = f'keys = ["sex"]\n[source]\nfile = "{source}"\n[hierarchies]\narea = ["town"]\n'
+    (folder / "publication.toml").write_text(text)
+    with warnings.catch_warnings(action="error"), pytest.raises(ilba.Notice) as told:
+        ilba.publish(folder)
+    assert named in str(told.value)
+    assert "write together = 'year' under [source]" in str(told.value)
+    assert not list(folder.rglob("publication.parquet"))  # nothing was counted
+    (folder / "publication.toml").write_text(text.replace("[source]", '[source]\ntogether = "year"'))
+    ilba.publish(folder)
+
+
+def test_what_init_says_of_years_is_what_publishes_them_together(tmp_path):
+    people = lake(tmp_path, "year=2025", "year=2026")
+    (tmp_path / "below").mkdir()
+    with pytest.warns(ilba.Notice, match="together, write file = '../lake' and together = 'year' under"):
+        ilba.init(people, out=tmp_path / "below")
 
 
 def test_a_source_named_by_the_wave_needs_one(tmp_path):

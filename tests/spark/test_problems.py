@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.spark.problems import refuse_empty, refuse_unlike, telling
+from ilba.spark.problems import UNLIKE, refuse_empty, refuse_unlike, telling
 
 READ = "An error occurred while calling o9.x.\n: SparkException: awaitResult\n\tat a.b\nCaused by: SparkException: "
 FAILED = "[FAILED_READ_FILE.{}] Encountered error while reading file file:///lake/r=1/p%201.parquet. {}SQLSTATE: KD001"
@@ -99,7 +99,6 @@ def test_only_parts_with_other_columns_are_unlike(tmp_path):
     parts = {
         "plain.parquet": people,
         "order.parquet": people.select("age", "town"),
-        "wider.parquet": people.cast({"age": pl.Int32}),
         "town=a é/p.parquet": people.drop("town"),
     }
     (tmp_path / "town=a é").mkdir()
@@ -114,6 +113,17 @@ def test_only_parts_with_other_columns_are_unlike(tmp_path):
     refuse_unlike(folders, "'p'")
     with pytest.raises(ilba.InputError, match=r"^'p' has parts with different columns or types\. Write all parts with"):
         refuse_unlike([*alike, folders[0]], "'p'")
+
+
+def test_columns_with_another_type_in_a_part_are_marked_and_a_part_without_values_is_none(tmp_path):
+    people = pl.DataFrame({"town": ["a"], "age": [1], "job": ["x"]}).cast({"job": pl.Enum(["x", "y"])})
+    parts = [people, people.cast({"age": pl.Int32, "job": pl.String}), people.with_columns(age=None, town=None)]
+    for number, part in enumerate(parts):
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    told = refuse_unlike([file.as_uri() for file in sorted(tmp_path.iterdir())], "'p'")
+    assert told["town"] == {}
+    assert f"'age' is Int64 in '{tmp_path}/0.parquet' and Int32 in '{tmp_path}/1.parquet'. Write" in told["age"][UNLIKE]
+    assert "'job' is Enum in '" in told["job"][UNLIKE]  # its categories are labels of the data
 
 
 def test_parts_whose_columns_differ_by_case_or_time_zone_are_unlike_as_in_memory(tmp_path):

@@ -516,20 +516,40 @@ def test_a_store_of_one_file_and_a_folder_replace_each_other_and_a_note_tells_of
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_file_url_is_the_folder_that_it_names_private_and_replaced_as_such(spark, built, reference, tmp_path):
+    finest, _ = built
+    copy = engine.SparkFinestTable(finest._about, finest.cells)
+    before = os.umask(0o022)
+    try:
+        for url in (f"file://{tmp_path}/store", f"file:{tmp_path}/store"):
+            assert copy.save(url) == tmp_path / "store"
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "store", *(tmp_path / "store").rglob("*")]}
+    assert modes == {0o700, 0o600}
+    opened = ilba.open_store(url, spark=spark)
+    assert opened.place == tmp_path / "store"
+    assert opened.collect().frame.equals(reference.frame)
+    built_there = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=SECRET, output_path=url)
+    assert built_there.place == tmp_path / "store"
+
+
 def test_a_store_at_a_url_is_whole_or_none_and_never_replaced(spark, built, reference, tmp_path):
     finest, _ = built
-    url = (tmp_path / "lake").as_uri()
+    (tmp_path / "disk").mkdir()
+    spark.conf.set("fs.viewfs.mounttable.here.link./at", (tmp_path / "disk").as_uri())
+    url = "viewfs://here/at/lake"
     copy = engine.SparkFinestTable(finest._about, finest.cells)
     copy.save(url)
     assert ilba.open_store(url, spark=spark).collect().frame.equals(reference.frame)
-    assert ilba.open_store(tmp_path / "lake").frame.equals(reference.frame)
+    assert ilba.open_store(tmp_path / "disk" / "lake").frame.equals(reference.frame)
     with pytest.raises(ilba.InputError, match="is not replaced"):
         copy.save(url)
     with pytest.raises(ilba.StoreError, match="not a store"):
-        ilba.open_store((tmp_path / "nothing").as_uri(), spark=spark)
+        ilba.open_store("viewfs://here/at/nothing", spark=spark)
     new = ilba.build(on_spark(spark, population()), HKEY, KEY)
     with pytest.raises(ilba.SecretError, match="beside a URL none is kept"):
-        new.save((tmp_path / "other").as_uri())
+        new.save("viewfs://here/at/other")
 
 
 def test_without_a_secret_one_is_made_and_kept_beside_the_store(spark, tmp_path):
@@ -793,6 +813,7 @@ conf = {
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://" + folder + "/log",
     "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "3", "spark.log.level": "INFO",
     "spark.ui.showConsoleProgress": "false",
+    "spark.hadoop.fs.viewfs.mounttable.lake.link./at": "file://" + folder + "/lake",
 }
 if kind == "connect":
     builder = SparkSession.builder.remote("local[2]")
@@ -812,6 +833,7 @@ for one in given.split("+"):  # the path of a secret comes last: what follows is
         frame.explain("cost")
     print(repr(finest), repr(table), repr(finest._source))
 print(spark.conf.getAll if kind == "connect" else spark.sparkContext.getConf().getAll())
+finest.save("viewfs://lake/at/store")
 finest.save(folder + "/store")
 finest.release(folder + "/release", tables=["town.sex", "all"], plan=["town.sex"])
 spark.stop()
@@ -837,6 +859,7 @@ def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_pat
     secret.to_file(tmp_path / "agency.secret")
     population().write_parquet(tmp_path / "people.parquet")
     (tmp_path / "log").mkdir()
+    (tmp_path / "lake").mkdir()
     # Workers write their logs below the home of Spark: a home of its own, made of links.
     home = tmp_path / "home"
     home.mkdir()
@@ -866,7 +889,11 @@ def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_pat
     told = (tmp_path / "output.txt").read_bytes()
     assert done.returncode == 0, told[-3000:].decode(errors="replace")
     expected = ilba.build(population(), HKEY, KEY, secret=secret)
-    assert ilba.open_store(tmp_path / "store").frame.equals(expected.frame)
+    for place in (tmp_path / "store", tmp_path / "lake" / "store"):
+        assert ilba.open_store(place).frame.equals(expected.frame)
+    if kind == "local-cluster":  # a session of `ilba`: Hadoop's files are private, too
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "lake").rglob("*")}
+        assert modes == {0o700, 0o600}
     for one in given.split("+"):
         shown = pl.read_parquet(tmp_path / f"table-{one}.parquet")
         assert shown.equals(expected.table("town", ["sex"]).detail), one
@@ -1070,6 +1097,68 @@ def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_
     (tmp_path / "empty").mkdir()
     with pytest.raises(ilba.InputError, match=r"Spark cannot read '.*empty': \[UNABLE_TO_INFER_SCHEMA\]"):
         engine.read(spark, str(tmp_path / "empty"))
+
+
+def test_a_file_that_is_no_data_in_a_folder_of_folders_is_told_in_one_line(spark, tmp_path):
+    lake = tmp_path / "the lake"
+    for region in ("01", "02"):
+        (lake / "day=1" / f"region={region}").mkdir(parents=True)
+        pl.DataFrame({"town": ["a"] * 9}).write_parquet(lake / "day=1" / f"region={region}" / "p.parquet")
+    (lake / "day=1" / "README.txt").write_text("hello")
+    says = r"^Spark cannot read '.*': '/.*the lake/day=1' has files beside folders like region=01, [^\n]*$"
+    with pytest.raises(ilba.InputError, match=says):
+        engine.read(spark, lake)
+
+
+def test_folders_whose_columns_differ_by_case_are_refused_on_both_engines(spark, tmp_path):
+    for folder in ("region=01", "Region=02"):
+        (tmp_path / folder).mkdir()
+        pl.DataFrame({"town": ["a"] * 9}).write_parquet(tmp_path / folder / "p.parquet")
+    for read in (lambda: engine.read(spark, tmp_path), lambda: tmp_path):
+        with pytest.raises(
+            ilba.InputError, match=r"folders named Region=\.\. and region=\.\., which differ only by upper"
+        ):
+            ilba.build(read(), ["town"], [], secret=SECRET)
+    assert engine.read(spark, f"{tmp_path}/*/*.parquet").count() == 18  # there they are no columns
+
+
+def test_a_column_of_another_type_in_a_part_is_refused_where_memory_refuses_it_and_both_parts_are_named(
+    spark, tmp_path
+):
+    people = pl.DataFrame({"town": ["a", "b"] * 9, "sex": [1, 2] * 9, "job": ["x", "y", "z"] * 6})
+    kinds = {"sex": [pl.UInt64, pl.Int32, pl.Int8, pl.Decimal(10, 0), pl.Float64], "job": [pl.Categorical]}
+    others = [(column, kind) for column, them in kinds.items() for kind in them]
+    for number, (column, kind) in enumerate(few(others)):
+        lake = tmp_path / f"{number}"
+        lake.mkdir()
+        people.write_parquet(lake / "1.parquet")
+        people.cast({column: kind}).write_parquet(lake / "2.parquet")
+        frame = engine.read(spark, lake)
+        with pytest.raises(ilba.InputError, match="parts with different columns or types"):
+            ilba.build(lake, ["town"], [column], secret=SECRET)
+        with pytest.raises(
+            ilba.InputError, match=rf"the column '{column}' is .* in '/.*/1\.parquet' and .*/2\.parquet'"
+        ):
+            ilba.build(frame, ["town"], [column], secret=SECRET)
+        ours, theirs = (ilba.build(data, ["town"], [], secret=SECRET) for data in (lake, frame))
+        assert ours.frame.equals(theirs.collect().frame)  # what is not counted may differ
+        with pytest.raises(ilba.InputError, match=f"the column '{column}' is"):
+            ilba.build(frame, ["town"], [], secret=SECRET, recipe=ilba.Recipe({}, where={column: ["1"]}))
+
+
+@pytest.mark.parametrize("kind", few(["csv", "tsv"]))
+def test_a_folder_of_csv_files_is_read_and_its_folders_are_text_on_spark(spark, tmp_path, kind):
+    people = pl.DataFrame({"town": ["01", "02"] * 9, "sex": ["f", "m"] * 9})
+    for region in ("01", "02"):
+        (tmp_path / "lake" / f"region={region}").mkdir(parents=True)
+        people.write_csv(tmp_path / "lake" / f"region={region}" / f"p.{kind}", separator="\t" if kind == "tsv" else ",")
+    finest = ilba.build(engine.read(spark, tmp_path / "lake"), ["region", "town"], ["sex"], secret=SECRET)
+    assert finest.collect().frame.select("region", "town", "sex", "N").rows() == [
+        (region, town, sex, 9) for region in ("01", "02") for town, sex in (("01", "f"), ("02", "m"))
+    ]
+    (tmp_path / "lake" / "README.txt").write_text("hello")
+    with pytest.raises(ilba.InputError, match=r"has csv files and others\. .* a pattern: /.*/\*\.csv"):
+        engine.read(spark, tmp_path / "lake")
 
 
 def test_a_page_that_spark_decodes_after_reading_is_told_as_damaged_and_a_setting_names_the_file(spark, tmp_path):

@@ -37,7 +37,7 @@ from ilba.cli.words import (
     typed_pairs,
 )
 from ilba.errors import InputError, Notice, listing, some
-from ilba.files import replacing
+from ilba.files import on_disk, replacing
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import make_beside, secret_for
 from ilba.tables.opening import read_rds
@@ -192,6 +192,7 @@ def build_command(
         if engine["engine"] == "spark":
             from ilba.spark import free_place, read
 
+            out = on_disk(out)
             target = out if "://" in out else free_place(out)  # before Spark starts, which can take minutes
             if given_secret(secret) is None:
                 secret = str(secret_for(target) or make_beside(Path(target)))

@@ -18,7 +18,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import Advice, InputError, Notice, StoreError, nearest
-from ilba.files import writable
+from ilba.files import on_disk, writable
 from ilba.progress import ProgressStep
 from ilba.tables.beside import secret_path
 from ilba.tables.finest import FinestTable
@@ -224,7 +224,8 @@ def opened(path: str) -> FinestTable:
 def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> Any:
     """Open a store in memory or on Spark, with the given method."""
     on_spark = engine["engine"] == "spark"
-    if on_spark and "://" not in path and not Path(path).exists():  # before Spark starts, which can take minutes
+    place = on_disk(path)
+    if on_spark and "://" not in place and not Path(place).exists():  # before Spark starts, which can take minutes
         raise StoreError(f"there is no store {path!r}.")
     finest = open_store(path, spark=session_of(engine)) if on_spark else opened(path)
     return finest if method is None else finest.with_method(method)

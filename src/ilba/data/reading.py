@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -120,6 +120,7 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
             raise InputError(f"the folder {text!r} has no .parquet files.")
         # Folders named region=01 are a column, and its codes are text like any other.
         named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
+        refuse_folders(named, repr(text))
         # polars takes the folders above as columns, too: they are none, unless the files have them.
         above = {part.partition("=")[0] for part in file.parts if "=" in part} if named else set()
         hive = dict.fromkeys(sorted(named | above), pl.String())
@@ -158,8 +159,8 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
     raise InputError(f"{text!r} cannot be read: its ending is unknown. Known are: {READ}.")
 
 
-def parts_of(folder: Path) -> list[Path]:
-    """The parquet files in a folder and below, as Spark finds them: what begins with `_` or `.` is no data.
+def parts_of(folder: Path, pattern: str = "*.parquet") -> list[Path]:
+    """The files of a kind in a folder and below, as Spark finds them: what begins with `_` or `.` is no data.
 
     Spark keeps failed and unfinished writes in such folders. A folder `_x=1` is a column, so it is data.
     """
@@ -167,7 +168,7 @@ def parts_of(folder: Path) -> list[Path]:
     def is_data(name: str) -> bool:
         return not name.startswith(".") and (not name.startswith("_") or "=" in name)
 
-    found = (part for part in folder.rglob("*.parquet") if all(map(is_data, part.relative_to(folder).parts)))
+    found = (part for part in folder.rglob(pattern) if all(map(is_data, part.relative_to(folder).parts)))
     return sorted(part for part in found if not part.is_dir())
 
 
@@ -346,6 +347,17 @@ def _statistical(file: Path, kind: str, **options: Any) -> tuple[Any, Any]:
 def missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
     """The error for a missing optional package."""
     return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
+
+
+def refuse_folders(columns: Iterable[str], said: str) -> None:
+    """Refuse folders whose columns differ only by case, such as `region=01` and `Region=02`: for Spark they are one."""
+    seen: dict[str, str] = {}
+    for name in sorted(columns):
+        if seen.setdefault(name.casefold(), name) != name:
+            raise InputError(
+                f"{said} has folders named {seen[name.casefold()]}=.. and {name}=.., which differ only by upper and "
+                f"lower case. Name them alike."
+            )
 
 
 def unlike_parts(said: str) -> str:

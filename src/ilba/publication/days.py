@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -52,12 +53,16 @@ def waves_together(prepared: Prepared) -> list[str]:
     """What a person should check: folders named by times that are counted as if they were different people."""
     folders = time_folders(prepared.source)
     column = folders[0].name.partition("=")[0] if folders else ""
-    if not folders or column in prepared.design.columns or column in prepared.said.recipe.get("where", {}):
+    declared = (*prepared.design.columns, *prepared.said.recipe.get("where", {}), prepared.said.source.together)
+    if not folders or column in declared:
         return []
+    # Years may lie in each of several regions: then no single folder has a wave.
+    above = {os.path.relpath(folder.parent, prepared.folder) for folder in folders}
+    named = f"file = '{Path(above.pop()).as_posix()}/{column}={{wave}}' under [source], " if len(above) == 1 else ""
     return [
         f"source.file has {listing(dict.fromkeys(one.name for one in folders), 3)}: they look like several counts of "
-        f"the same people, who are added together. If so, publish each as a wave: file = '../{column}={{wave}}' under "
-        f"[source], wave = '..' under [population]."
+        f"the same people, who are added together. If so, publish each as a wave: {named}wave = '..' under "
+        f"[population]. If they are different people, write together = {column!r} under [source]."
     ]
 
 

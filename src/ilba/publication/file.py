@@ -50,6 +50,9 @@ class SourceEntry(Struct, frozen=True):
     sheet: Annotated[str, Meta(description="of a workbook")] = ""
     header: Header = 0
     notes: Notes = ""
+    together: Annotated[
+        str, Meta(description="the column of folders such as day=2026-11-01 that have different people, to be added up")
+    ] = ""
     record_key: Annotated[str, Meta(description="with cell keys: the column of record keys")] = ""
     missing: Annotated[
         Literal["drop", "category"], Meta(description="records with a missing value: left out, or a category")

@@ -72,7 +72,7 @@ def init(
         target = target / NAME
     if target.exists():
         raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
-    paths = tuple(_one_count(Path(path), wave) for path in paths)
+    paths = tuple(_one_count(Path(path), wave, target.parent) for path in paths)
     found = inspect(*paths, mask_thr=mask_thr, encoding=encoding)
     unread = {one.path: f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"}
     if found.records is None:
@@ -122,17 +122,19 @@ def recodes(file: Path, said: PublicationFile) -> dict[str, dict[str, str]]:
     return found
 
 
-def _one_count(path: Path, wave: str) -> Path:
+def _one_count(path: Path, wave: str, folder: Path) -> Path:
     """Of folders that look like several counts of the same people the one of the wave, else the last."""
     folders = [one for one in time_folders(path) if one.parent == path]
     if not folders:
         return path
     found = next((one for one in folders if time_of(one) == wave), folders[-1])
+    source, column = Path(os.path.relpath(path, folder)).as_posix(), found.name.partition("=")[0]
     notice(
         f"{listing((one.name for one in folders), 3)} in {path} look like several counts of the same people, so only "
-        f"{found.name} is proposed. To count them together, write file = {str(path)!r} under [source]."
+        f"{found.name} is proposed. If they are different people, to be counted together, write file = "
+        f"{source!r} and together = {column!r} under [source]."
     )
-    return _one_count(found, wave)
+    return _one_count(found, wave, folder)
 
 
 def _named_and_timed(path: Path) -> tuple[str, str, bool]:

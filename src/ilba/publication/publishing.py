@@ -203,6 +203,7 @@ class _Run:
         self._has_told = False
         said = msgspec.to_builtins(prepared.said)
         said["source"]["decimal"] = said["source"]["decimal"] or "."  # it counts the same
+        del said["source"]["together"]  # it answers a doubt
         counts = (
             "source",
             "hierarchies",
@@ -223,6 +224,9 @@ class _Run:
 
     def all(self) -> Published:
         prepared = self.prepared
+        if not self.is_done("release", self.releasing, self.is_released):
+            for doubt in (*days_kept(prepared), *waves_together(prepared)):  # before the work, which can take hours
+                notice(doubt)
         self.step("count", self.counting, self.count, self.is_counted)
         self.step("release", self.releasing, self.release, self.is_released)
         with after_publishing():
@@ -302,8 +306,6 @@ class _Run:
         if not self.correction:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
-        for doubt in (*days_kept(prepared), *waves_together(prepared)):
-            notice(doubt)
         tell_doubts(self.finest)
         for doubt in unused_keys(prepared.design, prepared.wanted):
             notice(doubt, Advice)

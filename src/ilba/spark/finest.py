@@ -19,6 +19,7 @@ from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.design.recordkeys import RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, suggesting
+from ilba.files import on_disk
 from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
@@ -134,7 +135,7 @@ class SparkFinestTable(AnyFinestTable):
         """
         pyspark("sql")
         check_running(spark)
-        text = os.fspath(path)
+        text = on_disk(path)
         if "://" not in text and not Path(text).is_dir():
             if not Path(text).is_file():
                 raise StoreError(f"there is no store {text!r}.")
@@ -626,7 +627,7 @@ class SparkFinestTable(AnyFinestTable):
         ----------
         path : path or str
             A path that driver and workers share, or a URL such as s3a://bucket/store. Only the workers write to a URL,
-            and an existing store at a URL is never replaced.
+            and an existing store at a URL is never replaced. A `file:` URL is the path that it names.
         progress : callable, optional
             Called with each `ProgressStep`.
 
@@ -644,7 +645,7 @@ class SparkFinestTable(AnyFinestTable):
         WriteError
             The workers do not write where the driver reads.
         """
-        text = os.fspath(path)
+        text = on_disk(path)
         spark = self.cells.sparkSession
         with watched(spark, "writing", progress):
             if "://" in text:

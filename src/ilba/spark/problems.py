@@ -16,6 +16,10 @@ import polars as pl
 from ilba.data.reading import unlike_parts
 from ilba.errors import IlbaError, InputError, SecretError, listing
 
+TIME = "ilba.time"
+"""the metadata of a column of times: the unit and the zone that its files name"""
+UNLIKE = "ilba.unlike"
+"""the metadata of a column that has another type in some parts: why it is refused"""
 CHANGED = "the data changed while it was counted: a label is new. Count it again."
 _OURS = re.compile(r"\bilba\.errors\.(\w+): (.+)")
 _FILE = re.compile(r"(?:reading file|footer for file:?) (\S.*?)\.?(?:\. |\s*\n|$)")
@@ -122,22 +126,46 @@ def refuse_empty(files: list[str]) -> None:
     _refuse(empty)
 
 
-def refuse_unlike(files: list[str], said: str) -> dict[str, Any]:
+def refuse_unlike(files: list[str], said: str) -> dict[str, dict[str, Any]]:
     """Refuse parts with different columns. Spark would fill a column with missing values, or leave it out.
 
     The parts must be of one folder or pattern: the files of a join have different columns, too. Only their footers are
-    read. The result has the columns of times, each with the unit and the zone that the files name; Spark reads neither.
+    read. The result is metadata of columns: of times the unit and the zone that the files name, which Spark does not
+    read, and of other columns whether their types differ. Those are refused only if they are counted, as in memory.
     """
     paths = list(_on_disk(files))
     with ThreadPoolExecutor() as pool:
-        found = {columns for columns in pool.map(_columns, paths) if columns is not None}
-    if len(found) > 1:
+        read = {path: kinds for path, kinds in zip(paths, pool.map(_columns, paths), strict=True) if kinds is not None}
+    if len({frozenset((name, _time(kind)) for name, kind in kinds.items()) for kinds in read.values()}) > 1:
         raise InputError(unlike_parts(said))
-    return {name: kind for columns in found for name, kind in columns if kind is not None}
+    found: dict[str, dict[Any, str]] = {}
+    for path, kinds in read.items():
+        for name, kind in kinds.items():
+            if kind not in (None, pl.Null):
+                found.setdefault(name, {}).setdefault(kind, path)
+    return {name: _metadata(name, kinds) for name, kinds in found.items()}
 
 
-def _columns(path: str) -> frozenset[tuple[str, Any]] | None:
-    """The columns of a file without those in the names of its folders, with the types of times; None if unreadable."""
+def _time(kind: Any) -> pl.Datetime | None:
+    return kind if isinstance(kind, pl.Datetime) else None
+
+
+def _metadata(name: str, kinds: dict[Any, str]) -> dict[str, Any]:
+    """What the files tell of a column, from its types, each with a file that has it."""
+    if len(kinds) > 1:
+        (one, file), (other, at), *_ = ((_named(kind), repr(path)) for kind, path in kinds.items())
+        where = f"the column {name!r} is {one} in {file} and {other} in {at}"
+        return {UNLIKE: f"{where}. Write all parts with the same columns and types."}
+    time = _time(next(iter(kinds)))
+    return {} if time is None else {TIME: [time.time_unit, time.time_zone or ""]}
+
+
+def _named(kind: Any) -> str:
+    return "Enum" if isinstance(kind, pl.Enum) else str(kind)  # its categories are labels
+
+
+def _columns(path: str) -> dict[str, Any] | None:
+    """The columns of a file with their types, without those in the names of its folders; None if it is unreadable."""
     try:
         if path.lower().endswith(".orc"):
             kinds = dict.fromkeys(importlib.import_module("pyarrow.orc").ORCFile(path).schema.names)
@@ -146,11 +174,8 @@ def _columns(path: str) -> frozenset[tuple[str, Any]] | None:
     except (OSError, ValueError, pl.exceptions.PolarsError):  # damaged, or on the disks of the workers: Spark tells
         return None
     folders = {part.partition("=")[0].casefold() for part in path.split("/") if "=" in part}
-    return frozenset(
-        (name, kind if isinstance(kind, pl.Datetime) else None)
-        for name, kind in kinds.items()
-        if name.casefold() not in folders  # for Spark, Age and age are one column
-    )
+    # for Spark, Age and age are one column
+    return {name: kind for name, kind in kinds.items() if name.casefold() not in folders}
 
 
 def _on_disk(files: list[str]) -> Iterator[str]:

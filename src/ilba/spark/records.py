@@ -18,8 +18,8 @@ from ilba.design.design import COUNT, RESERVED, Design
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError
 from ilba.spark.frames import Frame, as_polars, mapped, rows, whole_numbers
-from ilba.spark.problems import CHANGED, refuse_empty
-from ilba.spark.sessions import TIME, check_running, pyspark, quiet, quoted
+from ilba.spark.problems import CHANGED, TIME, UNLIKE, refuse_empty
+from ilba.spark.sessions import check_running, pyspark, quiet, quoted
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -57,6 +57,16 @@ class SparkMicrodata(Source):
         super().__init__(frame.columns, "the data")
         self._frame = frame
         refuse_empty(frame.inputFiles())
+
+    def require(self, columns: Iterable[str], argument: str) -> None:
+        """Refuse columns that the data does not have, and those that `ilba.spark.read` found with different types."""
+        wanted = list(columns)
+        super().require(wanted, argument)
+        filtered = (*self.recipe.where, *self.recipe.without) if self.recipe else ()
+        schema = self._frame.schema
+        for name in (*self.spelled_in(wanted), *filtered):
+            if UNLIKE in schema[name].metadata:
+                raise InputError(schema[name].metadata[UNLIKE])
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """The number of different values of each column."""

@@ -65,7 +65,7 @@ def save_url(cells: Frame, about: store.About, url: str) -> int:
     spark = cells.sparkSession
     try:
         with telling(f"What is at {url!r} now is no store. Remove it, and run it again."):
-            cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
+            cells.write.mode("error").parquet(f"{url}/{store.CELLS}")
     except pyspark("errors").AnalysisException as problem:
         if "EXISTS" not in str(problem).upper():
             raise

@@ -21,9 +21,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from ilba.data.reading import Reading, matching, parts_of
+from ilba.data.reading import Reading, matching, parts_of, refuse_folders
 from ilba.errors import InputError, MissingExtra
+from ilba.files import on_disk
 from ilba.progress import Progress, ProgressStep
 from ilba.spark.problems import refuse_empty_at, refuse_nanoseconds, refuse_unlike, telling
 
@@ -39,16 +41,21 @@ exec '{java}' "$@"
 """
 _JAVA_CLASS = re.compile(r"^: [\w.$]+: ")
 _LOG = Path(__file__).with_name("log4j2.properties").absolute()
+_CSV = ("csv", "tsv", "txt")
+_ENDING = re.compile(r"\.(csv|tsv|txt|orc)(\.gz)?/?$", re.IGNORECASE)
 _OFTEN = 0.2  # seconds between two checks of Spark's progress
-TIME = "ilba.time"
-"""the metadata of a column of times: the unit and the zone that its files name"""
+_JAVA_OPTIONS = {
+    "OutOfMemoryError": "-XX:+ExitOnOutOfMemoryError",  # else Java goes on without what failed, and nobody hears of it
+    "umask-mode": "-Dspark.hadoop.fs.permissions.umask-mode=077",  # the configuration of Spark goes before it
+}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> Any:
     """Get a Spark session: the running one, or a new one.
 
-    A Java that it starts has umask 077, so its shuffle files and cached blocks, which contain true counts, are private.
+    A Java that it starts has umask 077, and so has Hadoop (`fs.permissions.umask-mode`, unless it is configured): what
+    Spark writes, such as shuffle files, cached blocks and stores at hdfs://, contains true counts and is private.
 
     Parameters
     ----------
@@ -89,9 +96,10 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             builder = builder.config(name, value)
     for name, value in (conf or {}).items():
         builder = builder.config(name, value)
-    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
-    if "OutOfMemoryError" not in options:  # else Java goes on without what failed, and nobody hears of it
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -XX:+ExitOnOutOfMemoryError".strip()
+    for known, option in _JAVA_OPTIONS.items():
+        options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        if known not in options:
+            os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {option}".strip()
     before = os.umask(0o077)  # for the Java that starts now
     try:
         with quiet():
@@ -239,7 +247,8 @@ def read(
         is refused when it is read.
     """
     text, how = os.fspath(path), Reading.of(read)
-    csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
+    ending = _ending(text)
+    csv = ending in _CSV
     if schema and not csv:
         raise InputError("schema goes with csv files; this file has types already.")
     if csv and (how.header > 1 or how.notes):
@@ -249,50 +258,59 @@ def read(
         )
     if csv:
         # Everything as text: the code 01 must not become the number 1.
-        separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
+        separator = "\t" if ending == "tsv" or how.separator == "tab" else how.separator or ","
         options: dict[str, Any] = {"encoding": _charset(how.encoding), "sep": separator}
         # A line with too few fields is refused, as in memory. Spark sees it only if it reads all columns.
         options |= {"mode": "FAILFAST", "columnPruning": False}
         options |= {"header": True, "inferSchema": False, "escape": '"', "multiLine": True}
-        frame = _found(lambda: spark.read.options(**options).csv(place(text)), text)
-        nameless = any(re.fullmatch(r"_c[0-9]+", name) for name in frame.columns)
-        if not nameless and len(frame.inputFiles()) > 1:
+        columns, files = _found(spark, lambda: spark.read.options(**options).csv(place(text)), text)
+        if len(files) > 1 and not any(re.fullmatch(r"_c[0-9]+", column.name) for column in columns):
             # The first line of each part is compared. By default Spark passes over all but one of them.
-            frame = spark.read.options(enforceSchema=False, **options).csv(place(text))
+            options["enforceSchema"] = False
+        frame = spark.read.options(**options).schema(columns).csv(place(text))
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
             if kind in ("int", int):
                 frame = frame.withColumn(column, frame[quoted(column)].cast("long"))
         return frame
-    is_orc = text.lower().rstrip("/").endswith(".orc") or next(Path(text).rglob("*.orc"), None) is not None
-    kind = "orc" if is_orc else "parquet"
+    columns, files = _found(spark, lambda: spark.read.format(ending).load(place(text)), text)
+    if "://" in text:
+        refuse_empty_at(spark, text, files)
+    told = refuse_unlike(files, repr(text))
+    for column in columns:
+        column.metadata = told.get(column.name, {})
+    return spark.read.format(ending).schema(columns).load(place(text))
+
+
+def _ending(text: str) -> str:
+    """The ending of a file, of a pattern, or of the files in a folder on this disk: of csv files, orc, or parquet."""
+    folder = Path(on_disk(text))
+    if named := _ENDING.search(text):
+        return named[1].lower()
+    if not folder.is_dir():
+        return "parquet"
+    named_files = (_ENDING.search(file.name) for file in parts_of(folder, "*"))
+    endings = {named[1].lower() if named else "parquet" for named in named_files}
+    if "orc" in endings:
+        return "orc"
+    if len(endings) > 1 and endings & {"csv", "tsv"}:
+        raise InputError(f"{text!r} has csv files and others. Move the others, or give a pattern: {text}/*.csv")
+    return endings.pop() if len(endings) == 1 else "parquet"
+
+
+def _found(spark: Any, scan: Callable[[], Any], text: str) -> tuple[Any, list[str]]:
+    """The columns and the names of some files, or an error in one line if Spark cannot find or read them."""
+    problems = pyspark("errors")
     # Folders named region=01 are a column of text, as for the embedded engine: 01 must not become 1.
     inferring = "spark.sql.sources.partitionColumnTypeInference.enabled"
     before = spark.conf.get(inferring)
     spark.conf.set(inferring, "false")
     try:
-        found = _found(lambda: spark.read.format(kind).load(place(text)), text)
-        columns, files = found.schema, found.inputFiles()
-    finally:
-        spark.conf.set(inferring, before)
-    if "://" in text:
-        refuse_empty_at(spark, text, files)
-    times = refuse_unlike(files, repr(text))
-    for column in columns:
-        if time := times.get(column.name):
-            column.metadata = {TIME: [time.time_unit, time.time_zone or ""]}
-    return spark.read.format(kind).schema(columns).load(place(text))
-
-
-def _found(scan: Callable[[], Any], text: str) -> Any:
-    """The frame of some files, or an error in one line if Spark cannot find or read them."""
-    problems = pyspark("errors")
-    try:
         with telling():
             frame = scan()
-            frame.columns  # noqa: B018 - Connect looks at the files only when it is asked
-    except problems.AnalysisException as problem:
+            columns, files = frame.schema, frame.inputFiles()  # Connect looks at the files only when it is asked
+    except problems.PySparkException as problem:
         if problem.getCondition() == "PATH_NOT_FOUND":
             table = (
                 ""
@@ -303,8 +321,19 @@ def _found(scan: Callable[[], Any], text: str) -> Any:
         if problem.getCondition() == "PARQUET_TYPE_ILLEGAL" and "://" not in text:
             given = Path(text)
             refuse_nanoseconds(list(map(str, parts_of(given) if given.is_dir() else matching(text))), repr(text))
+        if problem.getCondition() == "CONFLICTING_PARTITION_COLUMN_NAMES":
+            where = re.search(r"^\s+(?:file:)?(/.*?|\w+:/.*?)(?: SQLSTATE.*)?$", str(problem), re.MULTILINE)
+            raise InputError(
+                f"Spark cannot read {text!r}: {repr(where[1]) if where else 'a folder'} has files beside folders like "
+                f"region=01, or folders of another column. Move what is no data; folders of one level need one column."
+            ) from None
         raise InputError(f"Spark cannot read {text!r}: {_first_line(problem)}") from None
-    return frame
+    finally:
+        spark.conf.set(inferring, before)
+    known = {column.name.casefold() for column in columns}
+    folders = {part.partition("=")[0] for file in files for part in unquote(file).split("/") if "=" in part}
+    refuse_folders({name for name in folders if name.casefold() in known}, repr(text))
+    return columns, files
 
 
 @contextlib.contextmanager

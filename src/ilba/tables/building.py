@@ -19,7 +19,7 @@ from ilba.data.recipe import Recipe
 from ilba.design.design import Cells, Design, Hierarchy, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.design.population import Population
 from ilba.errors import InputError, listing, nearest, notice, suggesting
-from ilba.files import writable
+from ilba.files import on_disk, writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
@@ -269,7 +269,8 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
     if output_path is None:
         return None
     if on_spark:
-        return os.fspath(output_path) if "://" in os.fspath(output_path) else _spark().free_place(output_path)
+        place = on_disk(output_path)
+        return place if "://" in place else _spark().free_place(place)
     target = writable(output_path, store.ABOUT)
     _refuse_to_replace_data(data, target)
     store.check_name(target)
