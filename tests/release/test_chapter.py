@@ -446,7 +446,8 @@ def test_the_same_counts_in_two_ways_make_the_next_wave_ask_once(secret, book):
         published(known, secret, book)
         assert "different methods: leave this wave" in refusal(toy_of(FEWER, "1"), secret, book)
     choose = "Earlier publications have different methods: choose, and accept the conflict once."
-    for later in (wave_of(2), wave_of(2, masks=[0, 5])):
+    renamed = toy(wave_of(1).frame.drop("N_masked"), name="p", wave="2")
+    for later in (wave_of(2), wave_of(2, masks=[0, 5]), renamed):
         assert choose in refusal(later, secret, book)
     accepted(wave_of(2), secret, book)
     published(wave_of(3), secret, book)

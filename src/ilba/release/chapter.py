@@ -198,7 +198,8 @@ class Chapter:
             compared = count or series
             return [] if any(map(is_like, compared)) else compared
         same = [one for one in count if one.data == self.data]
-        unlike = [one for one in [*series, *count] if one not in same and not is_like(one)]
+        others = [one for one in count if one.data != self.data]
+        unlike = [one for one in [*series, *others] if not is_like(one)]
         return unlike if any(map(is_like, same)) else [*unlike, *same]
 
     @property
