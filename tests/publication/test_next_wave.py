@@ -265,6 +265,10 @@ def test_the_plan_of_a_wave_by_a_joint_method_is_refused_as_the_publication_is(t
     by = 'method = "small-count-rounding:5"\naccept_risk = true'
     text = FILE.replace('method = "controlled"', by).replace('keys = ["sex"]', 'keys = ["sex", "age"]')
     Path("publication.toml").write_text(text)
+    Path("confidential").mkdir(mode=0o700)
+    ilba.Secret(bytes([3] * 32)).to_file(
+        "confidential/publication.secret"
+    )  # with some, both waves get the same numbers
     planned = ilba.plan()
     assert planned.is_possible
     assert "another wave, or a correction, gets other numbers for unchanged counts" in " ".join(planned.notes)
