@@ -428,3 +428,24 @@ def test_what_if_takes_every_method_of_the_lab_and_calls_none_without_a_limit_sa
     assert not any(by["noise:1", K]["safe"] or by["noise:1", K]["provable"] for K in (5, 3))
     assert by["controlled:bound=9", 5]["safe"]
     assert by["controlled:bound=9", 5]["max_loss"] <= 9
+
+
+def test_a_second_wave_is_measured_as_one_wherever_its_secret_and_ledger_are(tmp_path):
+    people = ilba.datasets.census(1500)
+    next_year = pl.concat([people.tail(-300), ilba.datasets.census(300, seed=7)])
+    (tmp_path / "secrets").mkdir()
+    Secret(bytes(32)).to_file(tmp_path / "secrets" / "own.secret")
+    secret, ledger = Secret.from_file(tmp_path / "secrets" / "own.secret"), tmp_path / "secrets" / "own.ledger"
+    for wave, records in (("1", people), ("2", next_year)):
+        how = {"secret": secret, "population": "p", "wave": wave, "output_path": tmp_path / f"{wave}.parquet"}
+        finest = ilba.build(records, ["LA1", "LA2"], ["age"], **how)
+        finest.release(tmp_path / wave, ledger=ledger)
+    shown = ilba.open_store(tmp_path / "2.parquet").published(secret=secret, ledger=ledger)
+    notes = " ".join(ilba.risk(shown, ["insider"]).notes)
+    assert "masks of earlier publications are kept here" in notes
+    assert "with 3 other secrets" not in notes
+    first = ilba.open_store(tmp_path / "1.parquet").published(secret=secret, ledger=ledger)
+    assert "masks of earlier publications are kept here" not in " ".join(ilba.risk(first, ["insider"]).notes)
+    store = ilba.open_store(tmp_path / "2.parquet")
+    with pytest.warns(ilba.Notice, match=r"^K = 5 without a bound keeps the masks that were published\."):
+        what_if(store, ["controlled"], [3, 5], attackers="proof", secret=secret, max_keys=1)

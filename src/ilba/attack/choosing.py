@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -120,6 +121,7 @@ def what_if(
         for bound in (bounds if method == "controlled" else (None,))
     ]
     _check(steps)
+    masked.tell_of_kept((K, bound) for K, method, bound in steps if method == "controlled")
     for done, (K, method, bound) in enumerate(steps, 1):
         name = method if isinstance(method, str) else method.label
         part = within(progress, f"{name}, K = {K}" + ("" if bound is None else f", bound {bound}"))
@@ -203,6 +205,20 @@ class _Masked:
         self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
         self._anew: dict[int, FinestTable] = {}
 
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """The options of a choice of masks that keeps published ones; none if none were published."""
+        return kept_masks(self._finest, self._secret)
+
+    def tell_of_kept(self, asked: Iterable[tuple[int, int | None]]) -> None:
+        """Say which K and bounds are measured with published masks, if not all are."""
+        own, others = self._finest.design.threshold, set(asked)
+        if (own, None) in others and len(others) > 1 and self._kept:
+            notice(
+                f"K = {own} without a bound keeps the masks that were published. The others are measured as in a "
+                f"first publication; for these people the ledger refuses another K."
+            )
+
     def by(self, K: int, method: Method | str, bound: int | None, progress: Progress | None) -> FinestTable:
         from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
@@ -224,5 +240,5 @@ class _Masked:
         anew = self._anew[K]
         if not joint:
             return anew
-        kept = kept_masks(self._finest, self._secret) if bound is None and self._finest.design.threshold == K else {}
+        kept = self._kept if bound is None and self._finest.design.threshold == K else {}
         return anew.controlled(self._planned, bound, secret=self._secret, progress=progress, **kept)

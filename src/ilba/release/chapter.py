@@ -776,7 +776,9 @@ def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str
 
 
 def is_later(finest: AnyFinestTable) -> bool:
-    """Whether the ledger at hand has masks of this table from earlier publications, which this one keeps."""
+    """Whether a ledger has masks of this table from earlier publications, which this one keeps."""
+    if finest.keeps_masks is not None:
+        return finest.keeps_masks
     chapter = at_hand(finest)
     return chapter is not None and chapter.keeps_masks(finest)
 

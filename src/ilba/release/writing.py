@@ -246,7 +246,9 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
             known = chapter.known(finest, one.method, one.move)
             if not known.unknown:
                 choice = chapter.choice(one.method, one.threshold, one.move)
-                return finest.with_masks(known, Chosen.from_json(dict(choice)) if choice else None)
+                shown = finest.with_masks(known, Chosen.from_json(dict(choice)) if choice else None)
+                shown.keeps_masks = chapter.keeps_masks(finest)
+                return shown
     raise InputError("masks of these counts were never published.")
 
 

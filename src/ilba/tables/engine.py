@@ -102,6 +102,8 @@ class AnyFinestTable(ABC):
     """the store that this table was read from or saved to; None if it is in no file"""
     by: Method | None = None
     """the method that makes its tables: see `with_method`; None if they come from its masks"""
+    keeps_masks: bool | None = None
+    """of a published table, whether it keeps masks of earlier publications; None if only a ledger tells"""
     _unsaved_secret: Secret | None = None
     _bookmark: Path | None = None  # the file beside the secret with the state of its ledgers, once it was looked for
     _told: tuple[tuple[int, ...], str] = (), ""  # when was last published, and how these numbers differ from those
