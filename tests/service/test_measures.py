@@ -9,6 +9,7 @@ import pytest
 
 import ilba
 from ilba import Secret
+from ilba.output.wording import LANGUAGES
 from support.people import HKEY, LABELS, population, reformed
 from support.serving import problem, serving
 
@@ -126,6 +127,7 @@ def test_the_heading_of_a_change_names_the_times_that_are_compared(tmp_path):
         assert heading("2024,2026") == "change since 2024"
         assert heading("*") == "change since the time before (2024, 2025, 2026)"
         assert heading("2026", "fr") == "évolution depuis 2025"
+        assert [heading("2024", lang) for lang in LANGUAGES] == ["change", "증감", "évolution", "variación"]
 
 
 def test_the_series_is_described_with_its_waves(client):

@@ -179,6 +179,42 @@ def test_two_places_stand_side_by_side_by_code_or_by_name(web):
     assert html.escape(MARKUP, quote=False) in nowhere.replace("&#34;", '"')
 
 
+def test_the_preview_of_two_places_has_the_numbers_of_both_and_leads_to_both(tmp_path):
+    with serving(*(one.path for one in reformed(tmp_path))) as server, httpx.Client(**PLAIN) as web:
+        asked = {"with": "New", "lang": "en", "time": "2026"}
+        page = web.get(f"{server.address}place/reg/town/1", params=asked).text
+        told = head(page)
+        sizes = re.findall(r'<p class="single">([^<]*)</p>', page)
+        assert told["description"] == told["og:description"] == f"2026 · East: {sizes[0]}; New: {sizes[1]}"
+        own = f"{server.address}place/reg/town/1"
+        assert told["og:url"] == f"{own}?lang=en&with=3&time=2026"
+        assert f'<link rel="canonical" href="{html.escape(told["og:url"])}">' in page
+        assert f'hreflang="fr" href="{own}?lang=fr&amp;with=3&amp;time=2026">' in page
+        assert told["og:title"] == "East and New, 2026 – Towns"
+        assert told["og:image:alt"] == "East, 2026 – Towns", "the picture shows the first place"
+        gone = head(web.get(f"{own}?lang=fr&with=3&time=2025").text)["og:description"]
+        assert re.fullmatch("2025 · East\u00a0: [0-9]+; New\u00a0: n’existe pas en 2025", gone)
+        assert head(web.get(f"{own}?lang=en&with=nowhere").text)["og:url"] == f"{own}?lang=en"
+
+
+def test_the_preview_of_a_place_in_a_series_names_the_time(tmp_path):
+    both = reformed(tmp_path)
+    with serving(*(one.path for one in both)) as server, httpx.Client(base_url=server.address, **PLAIN) as web:
+
+        def told(town, **asked):
+            return head(web.get(f"/place/reg/town/{town}", params={"lang": "en", **asked}).text)
+
+        for time, asked in (("2025", {"time": "2025"}), ("2026", {})):
+            assert told("1", **asked)["og:title"] == told("1", **asked)["og:image:alt"] == f"East, {time} – Towns"
+            assert re.match(f"{time}: [0-9]+ · ", told("1", **asked)["og:description"])
+            assert re.match(f"{time}\u00a0: [0-9]+ · ", told("1", **asked, lang="fr")["og:description"])
+        assert told("3", time="2025")["og:description"] == "not in 2025"
+    with serving(both[0].path) as server:
+        alone = head(httpx.get(f"{server.address}place/2025/town/1?lang=en").text)
+        assert alone["og:title"] == "East – Towns"
+        assert alone["og:description"].startswith("2025: ")
+
+
 def test_what_is_not_there_is_said_with_the_nearest_name(web):
     assert "Did you mean '010" in problem(web.get("/place/people/town/010"), 404)
     assert "not a level" in problem(web.get("/place/people/sex/f"), 404)

@@ -275,7 +275,7 @@ class WordedTable:
             return self.said[name]
         if name == "change":
             few = times if len(times) <= _MOST_TIMES else (times[0], "…", times[-1])
-            word = "change_since" if len(times) == 2 else "change"
+            word = ("change_alone", "change_since", "change")[min(len(times), 3) - 1]  # alone: no time is before it
             return self.said[word].format(time=times[0] if times else "", times=", ".join(few))
         shared = ", ".join(self.labels.variable(column) for column in self.measure.of)
         return self.said["of" if shared else "of_everybody"].format(measure=self.said[name], list=shared)

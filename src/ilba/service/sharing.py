@@ -157,6 +157,7 @@ class Pages:
     ) -> dict[str, Any]:
         known = offered_languages(self._catalog, self._settings)
         return {
+            "picture_of": about["title"],
             **about,
             "lang": lang,
             "site": told(served.release, "title", lang),
@@ -339,15 +340,20 @@ class Pages:
         served, address = place.served, place.address
         table = WordedTable(served.release, _first(served).table, standards.NO_ROWS, lang)
         name = said["place_of"].format(name=place.name, other=known[1].place.name) if len(known) > 1 else place.name
-        title = f"{name} – {table.told('title')}"
+
+        def titled(whom: str) -> str:
+            return f"{whom}, {first.time} – {table.told('title')}" if served.time else f"{whom} – {table.told('title')}"
+
+        title = titled(name)
         time = {"time": first.time} if served.time else {}  # a wave that is served alone has one time
         same = time if keeps_time else {}
         query = urlencode({"lang": lang, **same})
         sides = [_side(one, known, lang, same) for one in known]
         about = {
             "title": title,
-            "description": " · ".join([*(sides[0]["number"],) * bool(sides[0]["number"]), *sides[0]["facts"][:2]]),
+            "description": _description(known, sides, said),
             "picture": f"{base}/picture{address}?{query}",
+            "picture_of": titled(place.name),
             "dataset": "",
         }
         other_place = {"with": known[1].place.code} if len(known) > 1 else {}
@@ -358,7 +364,7 @@ class Pages:
         is_newest = first.time == next(reversed(served.times), "")
         spoken = offered_languages(self._catalog, self._settings)
         return {
-            **self._head(about, address, lang, base, served, f"&{urlencode(same)}" if same else ""),
+            **self._head(about, address, lang, base, served, f"&{urlencode(more)}" if more else ""),
             "is_rtl": pictures.is_rtl(lang),
             "said": said,
             "home": f"/?lang={lang}",
@@ -459,6 +465,16 @@ def _number(one: places.PlaceFacts, write: Writing, unit: str) -> str:
     if not one.is_there:
         return write.said["not_in"].format(time=one.time)
     return "" if one.count is None else f"{write.number(one.count)} {unit}".strip()
+
+
+def _description(known: Sequence[places.PlaceFacts], sides: Sequence[dict[str, Any]], said: Mapping[str, str]) -> str:
+    """What a preview says: the time, the number of one place and its first facts, or the numbers of two by name."""
+    time = known[0].time
+    if len(sides) > 1:
+        numbers = [said["place_told"].format(name=one["name"], text=one["number"]) for one in sides if one["number"]]
+        return " · ".join(part for part in (time, "; ".join(numbers)) if part)
+    text = " · ".join(part for part in (sides[0]["number"], *sides[0]["facts"][:2]) if part)
+    return said["place_told"].format(name=time, text=text) if time and text and known[0].is_there else text
 
 
 def _side(

@@ -183,6 +183,39 @@ def test_the_times_that_a_change_compares_are_named_in_title_column_and_file(isl
     assert pl.read_csv(Path(download.value.path())).columns[-1] == "change since 2001"
 
 
+def test_a_change_at_the_first_time_is_called_a_change_without_a_time_before(isle_reader):
+    page = isle_reader.visit(view("", view="map", measure="change", pick_time="2001"))
+    assert title(page) == "2001: change, persons by town"
+    assert "2001: change, persons by town" in page.locator("#cite-text").input_value()
+    isle_reader.go(page, view("", view="table", measure="change", only_time="2001"))
+    assert "since" not in title(page) + page.locator("thead").inner_text()
+    isle_reader.go(page, view("", view="map", measure="change", pick_time="2001", lang="fr"))
+    assert title(page) == "2001\u00a0: évolution, persons selon town"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"colours": "town"}, "Town b2 (not in 2001) · Town b2 (not in 2021) · Town a3 (not in 2022)"),
+        (
+            {"colours": "sex", "multiples": "town"},
+            "Town b2 (not in 2001) · Town b2 (not in 2021) · Town a3 (not in 2022)",
+        ),
+        ({"colours": "town", "lang": "ko"}, "Town b2 (2001에 없음) · Town b2 (2021에 없음) · Town a3 (2022에 없음)"),
+        ({"only_town": "b2"}, "Not in 2001 · Not in 2021"),
+        ({"only_town": "b1,b2"}, "Town b2: not in 2001 · Town b2: not in 2021"),
+    ],
+)
+def test_lines_over_time_say_which_place_did_not_exist_when(isle_reader, state, said):
+    page = isle_reader.visit(view(kind="lines", **state))
+    assert page.locator("#panel .more").inner_text() == said
+    with page.expect_download() as download:
+        page.locator("#picture-svg").click()
+    drawn = ElementTree.fromstring(Path(download.value.path()).read_bytes())
+    texts = " ".join(text.text or "" for text in drawn.iter(f"{SVG}text"))
+    assert " ".join(said.split()) in " ".join(texts.split())
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_times_stand_as_far_apart_as_they_are_and_their_names_hide_no_other(isle_reader, width):
     page = isle_reader.visit(view(colours="town", kind="lines"), viewport={"width": width, "height": 900})

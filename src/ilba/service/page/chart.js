@@ -4,6 +4,7 @@ import { choice, el, fill } from "./dom.js";
 import { absence, measuring } from "./measures.js";
 import { PALETTES } from "./classes.js";
 import { first, isClose, reach } from "./ranks.js";
+import { capital } from "./words.js";
 import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing, sharesOf } from "./picture.js";
 
 const COLOURS = 8; // series that can be told apart by colour; more become panels
@@ -123,12 +124,15 @@ export async function showChart(place, context) {
   if (wanted === "bars" && order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
   // All values together are published; of some, the sum is of their counts.
   const together = stacked && selection.asked(colours.code) !== null ? ones.length : 1;
-  const reasons = new Map(); // why some have no number, and which
+  const reasons = new Map(); // why some have no number, and which: bars, or of a drawn line the values that came or went
+  const changed = ([of, code]) => of && Object.values(of.nonexistent).some((gone) => gone.has(code));
+  const lineOf = (one, panel) => [[colours, one], [multiples, panel]].filter(changed).map(([of, code]) => of.name(code)).join(", ");
   const spots = ordered.flatMap((bar) => panelsOf.flatMap((panel) => (stacked ? [undefined] : ones).flatMap((one) => {
     const codes = { [bars.code]: bar, [colours?.code]: one, [multiples?.code]: panel, ...fixed.values };
     const reason = why(codes);
     if (reason) {
-      reasons.set(reason, new Set(reasons.get(reason)).add(shownBars.name(bar)));
+      if (wanted !== "lines") reasons.set(reason, new Set(reasons.get(reason)).add(shownBars.name(bar)));
+      else if (apart.includes(one)) reasons.set(reason, new Set(reasons.get(reason)).add(lineOf(one, panel)));
       return [];
     }
     const name = [shownBars.name(bar), one === undefined ? null : series.name(one), multiples ? multiples.name(panel) : null];
@@ -138,9 +142,8 @@ export async function showChart(place, context) {
   if (!(most > least)) {
     // A 0 is a number, and what did not exist has none.
     const zero = values.length ? say("chartEmpty") : reasons.size ? "" : say("chartBlank");
-    const others = [...reasons].map(([reason, names]) => (zero ? `${first(words, [...names])} (${reason})` : reason));
     tell("");
-    fill(body, el("p", { class: "empty" }, measure.nothing || [zero, words.sentence(others)].filter(Boolean).join(" ")));
+    fill(body, el("p", { class: "empty" }, measure.nothing || [zero, words.sentence(zero ? whose() : [...reasons.keys()])].filter(Boolean).join(" ")));
     return;
   }
   const drawn = spots.filter(({ value }) => !Number.isNaN(value));
@@ -188,12 +191,21 @@ export async function showChart(place, context) {
     body.classList.add("measured");
   }
 
-  /** What a drawing leaves out, in words. */
+  /** Why some have no number, each reason with their names. */
+  function whose() {
+    return [...reasons].map(([reason, names]) => {
+      const list = first(words, [...names].filter(Boolean));
+      return list ? `${list} (${reason})` : capital(reason, words.lang);
+    });
+  }
+
+  /** What a drawing leaves out, in words. A line has no place for the reason why it has no number at a time. */
   function partial() {
     const some = (n, all) => say("showing", { n: words.number(n), all: words.number(all) });
     return [
       shown < ordered.length ? `${shownBars.label}: ${some(shown, ordered.length)}` : "",
       apart.length < ones.length ? `${series.label}: ${some(apart.length, ones.length)}` : "",
+      ...(wanted === "lines" ? whose() : []),
     ].filter(Boolean).join(" · ");
   }
 

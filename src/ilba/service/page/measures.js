@@ -96,7 +96,7 @@ export function measuring({ state, release, selection, words, go }, { dropped = 
     return say(!picks ? "allSame" : list ? "allPickedSame" : "allPicked", { unit, list, picks });
   };
   const listed = (times.length > NAMED ? [times[0], "…", times.at(-1)] : times).join(", ");
-  const form = name === "change" && times.length === 2 ? "what_since" : `what_${name}`;
+  const form = (name === "change" && { 1: "what_alone", 2: "what_since" }[times.length]) || `what_${name}`;
   const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(form, { unit, time: times[0], times: listed }).replace(/[,\s]+$/, "");
   const what = divided && name !== "index" ? say("whatOf", { measure: plain, whom: whom(base) }) : plain;
   const controls = [

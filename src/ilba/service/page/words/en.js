@@ -155,6 +155,7 @@ export default {
   what_index: "index, all areas together = 100",
   what_change: "change since the time before ({times}), {unit}",
   what_since: "change since {time}, {unit}",
+  what_alone: "change, {unit}",
   range: "Show ranges",
   ratioNote: "Both numbers are masked, so the values of small groups are rough.",
   indexNote: "100 means the same share as in all areas together.",

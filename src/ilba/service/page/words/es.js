@@ -155,6 +155,7 @@ export default {
   what_index: "índice, todas las áreas juntas = 100",
   what_change: "variación desde el periodo anterior ({times}), {unit}",
   what_since: "variación desde {time}, {unit}",
+  what_alone: "variación, {unit}",
   range: "Mostrar los márgenes",
   ratioNote: "Ambos números están modificados: los valores de grupos pequeños son aproximados.",
   indexNote: "100 significa la misma proporción que en todas las áreas juntas.",

@@ -155,6 +155,7 @@ export default {
   what_index: "indice, toutes les zones ensemble = 100",
   what_change: "évolution depuis la période précédente ({times}), {unit}",
   what_since: "évolution depuis {time}, {unit}",
+  what_alone: "évolution, {unit}",
   range: "Montrer les fourchettes",
   ratioNote: "Les deux nombres sont modifiés : les valeurs des petits groupes sont approximatives.",
   indexNote: "100 veut dire la même part que dans toutes les zones ensemble.",

@@ -155,6 +155,7 @@ export default {
   what_index: "지수(전체 지역 = 100)",
   what_change: "이전 시점 대비 증감({times}) {unit}",
   what_since: "{time} 대비 증감 {unit}",
+  what_alone: "증감 {unit}",
   range: "범위 보기",
   ratioNote: "두 수 모두 조정된 값이므로 작은 집단의 값은 어림값입니다.",
   indexNote: "100은 전체 지역과 비율이 같다는 뜻입니다.",
