@@ -335,12 +335,12 @@ class Chapter:
             is_next = not any(self._is_same(one.data, one.wave) or one.way != only for one in self.publications)
             is_safer = is_next and (only[:2], method) == (("ilba", K), "controlled")
             or_so = ", or accept the conflict: controlled keeps the masks of unchanged counts" if is_safer else ""
-            joint = next((one for one in ways.values() if one.joint and not self._is_same(one.data, one.wave)), None)
             as_before = f"Publish as before{or_so}."
-            if joint is not None:
+            joint = [one.method for one in ways.values() if one.joint and not self._is_same(one.data, one.wave)]
+            if joint:
                 as_before = (
-                    f"A further wave by {joint.method} has a conflict, too. One by controlled, or by a method that "
-                    f"draws for each cell, has it only once: accept it."
+                    f"A further wave by {joint[0]} has a conflict, too. One by controlled, or by a method that draws "
+                    f"for each cell, has it only once: accept it."
                 )
             advice = self._advice(lambda one: (one.method, one.way[2]), "methods", as_before)
             reasons.append(

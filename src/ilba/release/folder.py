@@ -264,7 +264,7 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
     unknown = [
         (column, code) for column, codes in shown.items() for code in codes.sort() if (column, code) not in named
     ]
-    if given.height and unknown:
+    if named and unknown:
         first = listing((f"{column} {code}" for column, code in unknown), 6)
         codes = some(len(unknown), "code")
         listed = {column for column, _ in named}
