@@ -236,6 +236,14 @@ def test_a_ptable_may_have_padded_numbers_as_pt_export_of_r_writes_them(tmp_path
     assert read_ptable(tmp_path / "p.txt").mark == read_ptable(MOVES).mark
 
 
+def test_a_ptable_separated_by_blanks_is_told_what_is_read(tmp_path):
+    (tmp_path / "p.txt").write_text('"i" "j" "p"\n"1" 0 0 1\n"2" 1 0 0.25\n"3" 1 2 0.75\n')  # write.table of R
+    with pytest.raises(
+        ilba.InputError, match=r"p\.txt' are separated by blanks\. Commas, semicolons and tabs are read"
+    ):
+        read_ptable(tmp_path / "p.txt")
+
+
 def test_a_sliced_ptable_has_a_result_in_several_intervals_in_the_order_of_their_bounds():
     sliced = pl.DataFrame(
         {"i": [0, 1, 1, 1], "j": [0, 0, 2, 0], "p": [1.0, 0.5, 0.25, 0.25], "p_int_ub": [1.0, 1.0, 0.5, 0.25]}

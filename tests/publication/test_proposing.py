@@ -263,7 +263,7 @@ def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
     ilba.init(tmp_path / "p.csv", tmp_path / "nace.hrc", out=tmp_path)
     plain = proposed(tmp_path)
     assert plain["hierarchies"] == {
-        "area": {"column": "branch", "levels": ["branch_1", "branch_2"], "file": "nace.hrc"}
+        "branch": {"column": "branch", "levels": ["branch_1", "branch_2"], "file": "nace.hrc"}
     }
     assert (plain["keys"], plain["recipe"]) == (["size"], {"branch": {"pad": 3}})
     assert counted(Prepared(tmp_path))[0].table("branch_1").frame["N_masked"].to_list() == [80, 40]
@@ -291,6 +291,29 @@ def test_the_hierarchy_of_areas_is_called_so_and_levels_are_named_as_in_a_code_l
     assert list(proposed(folder)["hierarchies"]) == ["hierarchy1", "hierarchy2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("own.hrc", "R11\nR12\nR21\nR22\n", "but it has no code above another"),
+        ("own.hrc", "R1\n@R11\n@R12\nR2\n@R21\n@R22\n", r"whose parents are in the data \(nuts\)"),
+        ("own.hrc", "X\n@R11\n@R21\nY\n@R12\n@R22\n", r'area = \{column = "region", levels = .* under \[hierarchies\]'),
+        (
+            "a.csv",
+            "code\nR11\nR12\nR21\nR22\n",
+            r'for which towns\.csv is proposed.* region = \{file = "a\.csv", .* under \[codes\]',
+        ),
+    ],
+)
+def test_a_file_of_a_column_whose_parents_are_in_the_data_is_told_what_is_true(tmp_path, name, content, said):
+    people = [(f"R{n % 2 + 1}", f"R{n % 2 + 1}{n // 2 % 2 + 1}", "smml"[n % 3]) for n in range(240)]
+    pl.DataFrame(people, ["nuts", "region", "size"], orient="row").write_csv(tmp_path / "p.csv")
+    (tmp_path / name).write_text(content)
+    pl.DataFrame({"code": ["R11", "R12", "R21", "R22"]}).write_csv(tmp_path / "towns.csv")
+    with pytest.warns(ilba.Notice, match=rf"^nothing of \S*{name} is used\. .*ts codes match region, .*{said}"):
+        ilba.init(*(tmp_path / one for one in ("p.csv", name, "towns.csv")), out=tmp_path)
+    assert proposed(tmp_path)["hierarchies"] == {"area": ["nuts", "region"]}
+
+
 @pytest.mark.parametrize("codes", [["01.1", "01.2", "36"], ["10.1", "10.2", "36"]])
 def test_codes_of_a_given_hierarchy_are_codes_although_they_look_like_decimals(tmp_path, codes):
     first, second, short = codes
@@ -303,7 +326,7 @@ def test_codes_of_a_given_hierarchy_are_codes_although_they_look_like_decimals(t
     with pytest.warns(ilba.Notice, match=r"^nothing of \S*other\.csv is used"):
         ilba.init(*(tmp_path / name for name in ("p.csv", "nace.hrc", "names.csv", "other.csv")), out=tmp_path)
     plain = proposed(tmp_path)
-    assert plain["hierarchies"]["area"] == {"column": "nace", "levels": ["nace_1", "nace_2"], "file": "nace.hrc"}
+    assert plain["hierarchies"]["nace"] == {"column": "nace", "levels": ["nace_1", "nace_2"], "file": "nace.hrc"}
     assert plain["codes"]["nace"] == {"file": "names.csv", "code": "code", "parent": "above", "label": {"en": "name"}}
     assert plain["keys"] == ["size"]
     assert Prepared(tmp_path).matched(counted(Prepared(tmp_path))[0])
@@ -330,7 +353,7 @@ def test_a_hierarchy_goes_to_the_column_with_most_of_its_codes_not_to_the_first(
     pl.DataFrame({"sex": ["1", "2"] * 60, "level": level}).write_csv(tmp_path / "p.csv")
     ilba.init(tmp_path / "p.csv", tmp_path / "isced.hrc", out=tmp_path)
     plain = proposed(tmp_path)
-    assert (plain["hierarchies"]["area"]["column"], plain["keys"]) == ("level", ["sex"])
+    assert (plain["hierarchies"]["level"]["column"], plain["keys"]) == ("level", ["sex"])
 
 
 def test_a_named_file_that_cannot_be_read_is_refused_and_never_replaced_by_a_code_list(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import warnings
 
 import polars as pl
 import pytest
@@ -655,6 +656,16 @@ def test_files_beside_store_and_secret_tell_how_far_the_ledger_was(secret, book,
         pass
 
 
+def test_a_trial_that_is_refused_is_not_announced(secret, book, agency):
+    store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
+    published(store, secret, book)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(UnsafeRelease, match="published as a trial"):
+            store.release(agency / "trial", ledger=False, accept_risk=True)
+    assert not told
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 2, "population": "p", "entry": "x"}'])
 def test_damaged_files_beside_store_and_secret_are_told(secret, book, agency, text):
     store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
@@ -685,8 +696,9 @@ def test_the_ledger_is_the_given_one_or_that_of_the_environment_or_the_one_besid
     monkeypatch.setenv("ILBA_LEDGER", str(agency / "two.ledger"))
     assert ledger_of(None, Secret(bytes(32)), False).path == agency / "two.ledger"
     monkeypatch.delenv("ILBA_LEDGER")
-    with pytest.warns(ilba.Notice, match="this is a trial"):
-        assert ledger_of(False, None, True) is None
+    assert ledger_of(False, None, True) is None
+    with pytest.warns(ilba.Notice, match="this is a trial"), opened(toy(), None, None):
+        pass
     for given, known, is_trial, says in (
         (None, secret, True, "is not saved, so this is a trial"),
         (None, None, False, "no secret was given. Give the one of earlier publications"),

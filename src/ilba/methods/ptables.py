@@ -224,6 +224,11 @@ def read_ptable_file(path: str) -> pl.DataFrame:
         text = Path(path).read_text("utf-8-sig")
         head = text.partition("\n")[0]
         separator = max(",;\t", key=head.count)
+        if separator not in head and " " in head.strip():
+            raise InputError(
+                f"the columns of the p-table {path!r} are separated by blanks. Commas, semicolons and tabs are read. "
+                f"In R: write.csv(ptab@pTable, 'ptable.csv')."
+            )
         text = re.sub(f" *([{separator}\n]) *", r"\1", text)  # pt_export of R pads numbers
         if separator != "," and "." not in text:
             text = text.replace(",", ".")

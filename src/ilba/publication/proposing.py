@@ -174,11 +174,6 @@ def _are_same(frame: pl.DataFrame, one: str, other: str) -> bool:
     return len(sizes) == 1
 
 
-def _are_areas(columns: Sequence[str]) -> bool:
-    """Whether the name of a column is one of an area."""
-    return any(AREAS.search(name) for name in columns)
-
-
 def _finest_codes(frame: pl.DataFrame, by: str) -> pl.DataFrame:
     """A list without the codes of upper levels: those that one of its columns names as parents of others."""
     uppers = set().union(*(_uppers(frame, by, name) for name in frame.columns if name != by))
@@ -269,10 +264,16 @@ class _Proposal:
                 below = self._below(match, level, own)
                 chain.insert(chain.index(below), level)
                 self.derived[level] = (own[-1], match)
-        chains.sort(key=lambda one: not _are_areas(one))
-        first = "area" if len(chains) == 1 or _are_areas(chains[0]) else "hierarchy1"
+        chains.sort(key=lambda one: not self._are_areas(one))
+        only = chains[0][-1] if len(chains) == 1 else "hierarchy1"
+        first = "area" if self._are_areas(chains[0]) else only
         names = [first, *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
         return dict(zip(names, chains, strict=True))
+
+    def _are_areas(self, columns: Sequence[str]) -> bool:
+        """Whether a column is called like an area, or has a map."""
+        drawn = {match.column for match in self.found.matches if self._is_map(match)}
+        return any(name in drawn or AREAS.search(name) for name in columns)
 
     def _levels_of(self, tree: Match) -> list[str]:
         """Name the levels above a column by the variables of the code lists that have exactly their codes."""
@@ -527,15 +528,44 @@ class _Proposal:
         match = next((one for one in self.found.matches if Path(one.file) == Path(path)), None)
         if match is None:
             return "No column of the records matches it."
+        column = match.column
+        own, chain = next((one for one in self.hierarchies.items() if column in one[1]), ("", []))
+        if self._is_tree(match):
+            if above := self._with_parents(match, chain):
+                return f"It is not needed: its codes match {column}, whose parents are in the data ({listing(above)})."
+            entry: dict[str, Any] = {"column": column, "levels": self._levels_of(match), "file": self.place(match.file)}
+            if not entry["levels"]:
+                return f"Its codes match {column}, but it has no code above another."
+            return (
+                f"Its codes match {column}, for which other parents are proposed. To use it instead, write "
+                f"{toml_name(own)} = {toml(entry)} under [hierarchies]."
+            )
         listed = next(one for one in self.found.files if one.path == match.file)
-        entry = self._file(listed) | {"code": match.by} | self._padding(match.column, match)
-        pad = self._pad(self.source.column(match.column))
-        cleaned = f"; {toml_name(match.column)} = {toml({'pad': pad})} under [recipe]" if pad else ""
+        entry = self._file(listed) | {"code": match.by} | self._padding(column, match)
+        line = f"{toml_name(column)} = {toml(entry)} under [{'maps' if self._is_map(match) else 'codes'}]"
+        proposed = (self.shapes if self._is_map(match) else self.lists).get(column)
+        if proposed and proposed.file != match.file and (own or column in self.keys):
+            other = self.place(proposed.file)
+            return f"Its codes match {column}, for which {other} is proposed. To use it instead, write {line}."
+        pad = self._pad(self.source.column(column))
+        cleaned = f"; {toml_name(column)} = {toml({'pad': pad})} under [recipe]" if pad else ""
         return (
-            f"Its codes match {match.column}, which is in no proposed hierarchy. To use it, add {match.column} to a "
-            f"hierarchy, and write {toml_name(match.column)} = {toml(entry)} under "
-            f"[{'maps' if self._is_map(match) else 'codes'}]{cleaned}."
+            f"Its codes match {column}, which is in no proposed hierarchy. To use it, add {column} to a hierarchy, and "
+            f"write {line}{cleaned}."
         )
+
+    def _with_parents(self, tree: Match, chain: Sequence[str]) -> list[str]:
+        """The columns of the records with the parents in a file of a hierarchy; none if a level of it has no column."""
+        fine = self.source.column(tree.column)
+        columns = [one.name for one in self.source.columns if one.name in chain[: chain.index(fine.name)]]
+        paths = read_hierarchy(tree.file).paths.rename(lambda level: f"{_LEVEL}{level}")
+        *uppers, leaf = paths.columns
+        records = self.source.frame.select(pl.col(fine.name, *columns).str.strip_chars()).unique().drop_nulls()
+        both = records.with_columns(pl.col(fine.name).str.zfill(self._pad(fine))).join(
+            paths, left_on=fine.name, right_on=leaf
+        )
+        found = [next((one for one in columns if both[one].equals(both[level])), "") for level in uppers]
+        return found if both.height and all(found) else []
 
     # --- the text
 

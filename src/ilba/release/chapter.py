@@ -64,10 +64,6 @@ def ledger_of(
         Whether it is only read: then None if there is none, and none is made.
     """
     if given is False:
-        notice(
-            "this is a trial: without a ledger nobody remembers these masks. Never publish the same people again from "
-            "other masks."
-        )
         return None
     if is_trial:
         raise UnsafeRelease(
@@ -747,6 +743,10 @@ def opened(
     """
     if ledger is None:
         bookmarks.refuse_trial(finest.place)
+        notice(
+            "this is a trial: without a ledger nobody remembers these masks. Never publish the same people again from "
+            "other masks."
+        )
         yield Chapter(None, secret)
         return
     assert secret is not None  # noqa: S101 - `ledger_of` refuses otherwise
