@@ -43,6 +43,8 @@ def save_full_tb(
 ) -> FinestTable:
     """Count microdata into the finest table, mask it with SCA and save it as a store.
 
+    A notice says if these people were published with other masks.
+
     Parameters
     ----------
     data : frame or path
@@ -86,6 +88,7 @@ def save_full_tb(
     print("Masking threshold:", finest.design.threshold)
     print(f"Finest table saved to '{os.fspath(output_path)}'")
     print("This file is confidential: it contains true counts.", file=sys.stderr)
+    finest.tell_other_numbers()  # later calls may not find the secret
     return finest
 
 

@@ -340,6 +340,26 @@ def test_the_plan_of_a_new_wave_keeps_published_masks_as_the_release_does(office
 
 
 @pytest.mark.slow
+def test_the_plan_of_a_wave_with_a_conflict_has_the_figures_of_the_publication_that_accepts_it(office):
+    people = ilba.datasets.census(3_000).select(region="LA2", town="LA3", sex="age")
+    people.write_csv("people_2025.csv")
+    people.tail(2_700).write_csv("people_2026.csv")
+    edit(office, ('name = "people"', 'name = "others"'), ("release-{wave}", "others-{wave}"))
+    edit(office, ('method = "controlled"', 'method = "ilba"\naccept_risk = true'))
+    ilba.publish()
+    edit(office, ('method = "ilba"\naccept_risk = true', 'method = "controlled"'))
+    edit(office, ("people_2025.csv", "people_2026.csv"), ('wave = "2025"', 'wave = "2026"'))
+    planned = ilba.plan()
+    with pytest.raises(ilba.Conflict) as refused:
+        ilba.publish()
+    assert list(planned.refused) == [str(refused.value)]
+    ilba.publish(accept_conflict=refused.value.id)
+    reached = ilba.losses(ilba.audit(ilba.open_store("confidential/publication.parquet").published()).published)
+    assert planned.choices[0].max_loss == abs(reached).max()
+    assert planned.choices[0].mean_loss == pytest.approx(abs(reached).mean())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [

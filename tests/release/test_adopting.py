@@ -306,6 +306,16 @@ def test_numbers_of_people_who_were_published_with_other_masks_come_with_a_notic
         assert CliRunner().invoke(commands, ["cell", str(path)], catch_exceptions=False).exit_code == 0
 
 
+def test_save_full_tb_tells_of_other_masks_where_later_calls_do_not_find_the_secret(census, agency, tmp_path):
+    secret, people = agency / "agency.secret", census.select(*HKEY, *KEY)
+    ours = tmp_path / "ours.parquet"
+    with warnings.catch_warnings(action="error"):
+        ilba.save_full_tb(people, HKEY, KEY, output_path=ours, secret=secret)  # nothing was published
+    ilba.build(people, HKEY, KEY, population="p", wave="1", secret=secret).release(tmp_path / "out", tables=["LA1"])
+    with pytest.warns(ilba.Notice, match=r"published with method='controlled' and K=5, and this table has"):
+        ilba.save_full_tb(people.tail(-9), HKEY, KEY, output_path=ours, secret=secret)
+
+
 def test_a_cell_of_a_store_that_was_published_by_another_method_comes_with_a_notice(agency):
     path = agency / "store.parquet"
     FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret").save(path)

@@ -298,6 +298,16 @@ def test_codes_that_came_while_others_went_are_told_and_other_changes_of_codes_a
     assert told.startswith("town: 2 codes of wave '2' are gone, 1 is new ('z').")
 
 
+def test_codes_that_came_while_others_went_are_told_before_a_conflict_is_accepted(tmp_path, agency):
+    people = pl.DataFrame({"town": list("abc") * 60, "sex": ["f", "m"] * 90})
+    told = {"secret": agency / "agency.secret", "population": "p"}
+    ilba.build(people, ["town"], ["sex"], wave="1", **told).release(tmp_path / "1", "ilba", accept_risk=True)
+    renamed = people.tail(-1).with_columns(pl.col("town").replace("c", "x"))
+    later = ilba.build(renamed, ["town"], ["sex"], wave="2", **told)
+    with pytest.warns(ilba.Notice, match="town: 1 code of wave '1' is gone"), pytest.raises(Conflict):
+        later.release(tmp_path / "2")
+
+
 def test_a_code_of_fewer_than_K_records_is_not_named_as_new(secret, book):
     turned(secret, book, "1", "abc", size=4, publish=True)
     assert turned(secret, book, "1", "abx", size=4) == []

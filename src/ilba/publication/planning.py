@@ -410,6 +410,7 @@ def _ledger(
     what is unlike earlier waves.
     """
     unlike: list[str] = []
+    kept: dict[str, Any] = {}
     is_other = False
     secret = finest.secret_at_hand()
     place = prepared.ledger or place_of(secret)
@@ -428,6 +429,7 @@ def _ledger(
         now = way(name, finest.design, prepared.by, move)
         unlike = chapter.doubts(finest.design, now)
         is_other = chapter.has_other_data(finest.design)
+        kept = chapter.kept(finest, move) if name == "controlled" else {}
         shown, numbers = finest, None
         if prepared.by is not None:
             with warnings.catch_warnings(action="ignore", category=Notice):  # the plan has its own notes
@@ -437,10 +439,9 @@ def _ledger(
         if prepared.by is not None and prepared.by.spends is not None:
             chapter.spend(prepared.by.spends, prepared.said.budget, prepared.wanted, numbers)
     except Conflict as problem:
-        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", is_other, {}, unlike
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", is_other, kept, unlike
     except (UnsafeRelease, IlbaError) as problem:
         return [str(problem)], f"{book.path.name}: it refuses this publication", is_other, {}, unlike
-    kept = chapter.kept(finest, move) if name == "controlled" else {}
     return [], text, is_other, kept, unlike
 
 

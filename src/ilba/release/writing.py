@@ -117,11 +117,11 @@ def release(
             _refuse_sums(chosen_method, chapter)
         numbers = finest.numbers_mark(wanted)
         now = way(chosen_method, subject.design, finest.by, moved)
+        for doubt in chapter.doubts(design, now):
+            notice(doubt)  # before a refusal, too: it may be a reason not to accept the conflict
         chapter.check(subject, now, accept_conflict, wanted, numbers)
         _tell_of_no_name(subject, chapter)
         _tell_of_other_records(subject, chapter, accept_conflict)
-        for doubt in chapter.doubts(design, now):
-            notice(doubt)
         if epsilon is not None:
             chapter.spend(epsilon, budget, wanted, numbers)
         if stated_bound is not None:
