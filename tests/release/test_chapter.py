@@ -358,11 +358,11 @@ def test_a_method_that_was_accepted_for_a_new_wave_is_that_of_all_later_waves(se
     published(wave_of(2, masks=[0, 5]), secret, book, refused.value.id)
     published(wave_of(3, masks=[0, 5]), secret, book)
     published(wave_of(1), secret, book)  # the same counts show the same numbers
-    as_before, as_it_was = r"Publish as before\. To", "leave this wave as it was published"
+    as_before, as_it_was = r"Publish as before\. To publish anyway", "leave this wave as it was published"
     for drawn, advice in (
         (wave_of(4), as_before),
         (wave_of(3), as_before),
-        (toy(wave_of(2).frame.drop("N_masked"), name="p", wave="1"), as_before),
+        (toy(wave_of(2).frame.drop("N_masked"), name="p", wave="1"), as_it_was),
         (toy(FEWER, name="p", wave="1"), as_it_was),
     ):
         with pytest.raises(
@@ -389,16 +389,150 @@ def test_the_same_people_with_their_keys_in_another_order_are_published_as_befor
         published(toy(counts, ("job", "sex"), name="p", wave="3"), secret, book)
 
 
-def test_a_conflict_that_was_accepted_for_a_known_wave_does_not_change_the_method_of_later_waves(secret, book):
-    published(wave_of(1), secret, book)
-    for known in (wave_of(1, masks=[0, 5]), toy(FEWER, masks=[0, 5], name="p", wave="1")):
+def accepted(finest, secret, book, says="To publish anyway"):
+    """Publish despite a conflict, once it was refused with these words."""
+    with pytest.raises(Conflict, match=says) as refused:
+        published(finest, secret, book)
+    published(finest, secret, book, refused.value.id)
+
+
+def adopted(past, secret, book):
+    """Enter a publication of the past despite a conflict."""
+    now, wanted = way(past.method, past.design, past.by, past.move), wanted_tables(past.design)
+    with opened(past, secret, book) as chapter:
         with pytest.raises(Conflict) as refused:
-            published(known, secret, book)
-        published(known, secret, book, refused.value.id)
+            chapter.check(past, now, None, is_out=True)
+        chapter.check(past, now, refused.value.id, is_out=True)
+        chapter.keep_masks(past)
+        chapter.enter({**entry_of(past, wanted, "not audited", False, None), "adopted": True})
+
+
+def refusal(finest, secret, book):
+    with pytest.raises(Conflict) as refused:
+        published(finest, secret, book)
+    return str(refused.value)
+
+
+OTHER = Secret(bytes(32))
+WAYS = {"K": {"K": 7}, "secrets": {"secret": OTHER}, "methods": {"masks": [0, 5]}, "columns": {"key": ("sex", "job")}}
+
+
+def toy_of(counts, wave, key=("sex",), **way):
+    counts = counts.with_columns(job=pl.lit("x")) if len(key) > 1 else counts
+    return toy(counts, key, name="p", wave=wave, **way)
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_later_waves_follow_a_correction_in_another_way(secret, book, what):
+    way, own = WAYS[what], WAYS[what].get("secret", secret)
+    published(wave_of(1), secret, book)
+    accepted(toy_of(FEWER, "1", **way), own, book)
+    published(toy_of(FEWER, "1", **way), own, book)
+    told = refusal(wave_of(2), secret, book)
+    if what != "columns":
+        assert "different" not in told
+        published(wave_of(2, **way), own, book)
+        return
+    assert "Earlier publications have different columns: choose, and accept the conflict once." in told
+    assert "To publish anyway, and later waves in the same way: accept_conflict=" in told
+    accepted(wave_of(2, **way), own, book, "by other columns")
+    published(wave_of(3, **way), own, book)
+
+
+def test_the_same_counts_in_two_ways_make_the_next_wave_ask_once(secret, book):
+    published(wave_of(1), secret, book)
+    accepted(wave_of(1, masks=[0, 5]), secret, book)
+    for known in (wave_of(1), wave_of(1, masks=[0, 5])):
         published(known, secret, book)
-    published(wave_of(2), secret, book)
-    with pytest.raises(Conflict, match="with method='ilba'"):
-        published(wave_of(3, masks=[0, 5]), secret, book)
+        assert "different methods: leave this wave" in refusal(toy_of(FEWER, "1"), secret, book)
+    choose = "Earlier publications have different methods: choose, and accept the conflict once."
+    renamed = toy(wave_of(1).frame.drop("N_masked"), name="p", wave="2")
+    for later in (wave_of(2), wave_of(2, masks=[0, 5]), renamed):
+        assert choose in refusal(later, secret, book)
+    accepted(wave_of(2), secret, book)
+    published(wave_of(3), secret, book)
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_a_wave_before_a_change_is_left_as_it_was_whichever_way_its_correction_has(secret, book, what):
+    way, own = WAYS[what], WAYS[what].get("secret", secret)
+    published(wave_of(1), secret, book)
+    accepted(wave_of(2, **way), own, book, "To publish anyway, and later waves in the same way: ")
+    published(wave_of(3, **way), own, book)
+    assert "different" not in refusal(wave_of(4), secret, book)
+    for corrected, its in ((toy_of(FEWER, "1"), secret), (toy_of(FEWER, "1", **way), own)):
+        told = refusal(corrected, its, book)
+        assert f"Earlier publications have different {what}: leave this wave as it was published. To publish" in told
+        assert "Publish as before" not in told
+        assert "Build again" not in told
+    published(wave_of(1), secret, book)
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_after_an_adoption_in_another_way_either_way_asks_once(secret, book, what):
+    way, own = WAYS[what], WAYS[what].get("secret", secret)
+    published(wave_of(2, **way), own, book)
+    adopted(wave_of(1), secret, book)
+    for later, its in ((wave_of(3), secret), (wave_of(3, **way), own)):
+        assert f"different {what}: choose, and accept the conflict once. To publish" in refusal(later, its, book)
+    accepted(wave_of(3), secret, book)
+    published(wave_of(4), secret, book)
+    assert "different" not in refusal(wave_of(5, **way), own, book)
+
+
+def test_the_counts_of_an_earlier_wave_under_a_new_name_are_held_against_the_series(secret, book):
+    published(wave_of(1), secret, book)
+    accepted(wave_of(2, masks=[0, 5]), secret, book)
+    again = toy(wave_of(1).frame.drop("N_masked"), name="p", wave="3")
+    accepted(again, secret, book, "different methods: choose, and accept")
+    chosen = toy(wave_of(1).frame.drop("N_masked"), masks=[0, 5], name="p", wave="3")
+    assert "Publish as before. To publish anyway: " in refusal(chosen, secret, book)
+    for wave in (again, wave_of(1), wave_of(2, masks=[0, 5])):
+        published(wave, secret, book)
+
+
+def test_large_counts_move_as_in_the_wave_or_in_the_series(secret, book):
+    for wave, parameters in ((1, ""), (2, "move=2")):
+        name = published(wave_of(wave, masks=[0, 5]), secret, book, parameters=parameters, accepted_conflict=wave > 1)
+        assert name == "p"
+    assert [looked_up(wave_of(n), secret, book).move(5) for n in (1, 2, 3)] == [0, 2, 2]
+
+
+@pytest.mark.parametrize("masks", [None, [0, 5]])
+def test_the_same_records_with_their_keys_in_another_order_are_no_other_records(secret, book, masks):
+    first, again, third = (
+        toy_of(counts, "1", key, masks=masks)
+        for counts, key in ((COUNTS, ("sex", "job")), (COUNTS, ("job", "sex")), (FEWER, ("job", "sex")))
+    )
+    published(first, secret, book)
+    for _ in range(2):
+        chapter = looked_up(again, secret, book)
+        assert not chapter.has_other_data(again.design)
+        assert not chapter.shows_others(again, way(again.method, again.design, again.by, again.move))
+        published(again, secret, book)
+    assert [one.columns for one in Ledger(book.path).publications] == [
+        first.design.columns,
+        *[again.design.columns] * 2,
+    ]
+    assert len({one.data for one in Ledger(book.path).publications}) == 1
+    assert kinds(book).count("population") == 1
+    assert looked_up(third, secret, book).has_other_data(third.design)
+
+
+def test_a_ledger_that_has_the_same_records_by_two_orders_of_their_keys_is_read_as_it_was_written(secret, book):
+    turned = toy_of(COUNTS, "1", ("job", "sex"))
+    published(toy_of(COUNTS, "1", ("sex", "job")), secret, book)
+    with opened(turned, secret, book) as chapter:  # as an earlier version entered it
+        of_turned = f"{int(secret.derived('ledger data').hashes([turned.marks()[0]])[0]):016x}"
+        assert of_turned != chapter.data
+        entry = next(dict(entry) for entry in book.entries if entry["kind"] == "population")
+        told = {name: entry[name] for name in ("population", "wave", "fingerprint", "net")}
+        book.append("population", **told, data=of_turned)
+        chapter.data = of_turned
+        chapter.enter(entry_of(turned, wanted_tables(turned.design), "safe", False, None))
+    assert looked_up(turned, secret, book).data == of_turned
+    published(turned, secret, book)
+    assert not looked_up(turned, secret, book).has_other_data(turned.design)
 
 
 def test_a_secret_that_was_accepted_for_a_new_wave_is_that_of_all_later_waves(secret, book):
@@ -416,16 +550,11 @@ def test_a_secret_that_was_accepted_for_a_new_wave_is_that_of_all_later_waves(se
 def test_after_a_conflicting_publication_of_the_past_the_next_wave_asks_once_in_which_way_it_goes_on(secret, book):
     published(wave_of(2, masks=[0, 5]), secret, book)
     past, later, drawn = wave_of(1), wave_of(3, masks=[0, 5]), ("ilba", 5, "observed")
-    with opened(past, secret, book) as chapter:
-        with pytest.raises(Conflict) as refused:
-            chapter.check(past, drawn, None, is_out=True)
-        chapter.check(past, drawn, refused.value.id, is_out=True)
-        chapter.keep_masks(past)
-        chapter.enter({**entry_of(past, wanted_tables(past.design), "not audited", False, None), "adopted": True})
+    adopted(past, secret, book)
     chapter = looked_up(later, secret, book)
     for now in (drawn, ("controlled", 5, "")):
-        assert chapter.otherwise(now, later.design) is not None
-        assert chapter.otherwise(now, later.design, is_out=True) is None, "more of the past"
+        assert chapter.otherwise(now) is not None
+        assert chapter.otherwise(now, is_out=True) is None, "more of the past"
     with pytest.raises(Conflict) as refused:
         published(later, secret, book)
     published(later, secret, book, refused.value.id)

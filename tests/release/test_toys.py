@@ -27,8 +27,8 @@ CODES = pl.DataFrame({"variable": ["town", "town", "sex", "sex"], "code": list("
 NOISE = {"tables": TABLE, "method": "noise:epsilon=1", "labels": CODES}
 
 
-def plain(agency, counts=COUNTS, key=("sex",)):
-    return FinestTable.from_counts(counts, ["town"], list(key), secret=agency / "agency.secret")
+def plain(agency, counts=COUNTS, key=("sex",), K=5):
+    return FinestTable.from_counts(counts, ["town"], list(key), K, secret=agency / "agency.secret")
 
 
 def chosen(agency, masked, **how):
@@ -462,11 +462,17 @@ def test_other_records_under_a_published_wave_are_told_with_the_wave_to_give(age
 
     options = {"tables": TABLE, "plan": TABLE}
     wave("1", 1).release(agency / "a", **options)
-    with pytest.warns(Advice, match=r"^wave '1' of 'p' was published from other records.*a wave of their own.*wave="):
+    told = r"^wave '1' of 'p' was published from other records\.{} Unless this release .*a wave of their own.*wave="
+    with pytest.warns(Advice, match=told.format(" Unchanged counts keep their masks\\.")):
         wave("1", 2).release(agency / "b", **options)
     with warnings.catch_warnings(action="error"):
         for again in (wave("1", 1), wave("1", 2), wave("2", 3)):
             again.release(agency / "c", **options)
+    other = plain(agency, COUNTS.with_columns(pl.col("N") + 7), K=7).declared_as(ilba.Population("p", "1"))
+    with pytest.raises(Conflict) as refused:
+        other.release(agency / "d", **options)
+    with pytest.warns(Advice, match=told.format("")):  # with another K no mask needs to stay
+        other.release(agency / "d", accept_conflict=refused.value.id, **options)
 
 
 def test_masks_that_were_never_published_are_not_found(agency):

@@ -302,6 +302,11 @@ class CodeLists:
         """The columns of each dimension: the hierarchies, then the keys."""
         return [list(hierarchy.columns) for hierarchy in design.hierarchies] + [[key] for key in design.keys]
 
+    def order(self, columns: Sequence[str]) -> list[int]:
+        """The places of the dimensions in the order in which another table has the same columns."""
+        first = [columns.index(dimension[0]) for dimension in self.dimensions(self.design)]
+        return sorted(range(len(first)), key=first.__getitem__)
+
     def cell_index(self, selection: Selection) -> CellIndex:
         """How the cells of a table are packed, in the order of its columns."""
         if selection not in self._cell_indexes:

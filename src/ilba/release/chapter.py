@@ -155,48 +155,70 @@ class Chapter:
 
     # --- conflicts
 
-    def beside(self, design: Design) -> tuple[list[Publication], list[Publication]]:
-        """The publications whose secret, method and K the next one must have: of this count, and of the series.
+    def beside(self) -> tuple[list[Publication], list[Publication]]:
+        """What readers can compare with the next publication: what its wave shows now, and what the series shows.
 
-        This count is the same true counts, which show the same numbers again; the series does not matter then.
-        Otherwise it is the wave of the same name, which these counts correct.
+        A publication that differs from one of these in secret, K, method, parameters or columns is a conflict, which
+        is accepted once. A wave shows what was published of it; a correction takes the place of what it had by these
+        columns. The series begins with the last new wave that was published despite a conflict, so this changes the
+        way of all later waves. A publication of the past changes no way: it stands beside the others, so the next wave
+        asks. The same counts in the same way are the same numbers again: of these, one is enough, and where their wave
+        showed them, the series does not matter.
         """
         before = [one for one in self.publications if not one.sums] or self.publications
-        if same := [one for one in before if one.data == self.data]:
-            return same, []
-        return [one for one in before if one.wave == self.wave != ""], self._series(before, design)
-
-    def _series(self, before: Sequence[Publication], design: Design) -> list[Publication]:
-        """The first publication of each wave of the same columns, since the last new wave with an accepted conflict.
-
-        So this conflict changes the way of all later waves. One that is accepted for a known wave does not.
-        """
-        columns, known = {*design.columns}, set[str]()
+        waves = dict[str, str]()  # of each data
+        shown = dict[str, list[Publication]]()
         series: list[Publication] = []
-        for one in [one for one in before if {*one.columns} == columns] or before:
-            if one.data not in known and f"wave {one.wave}" not in known:
-                series = [one] if one.accepted_conflict and not one.adopted else [*series, one]
-            known |= {one.data, f"wave {one.wave}"} if one.wave else {one.data}
-        return series
+        for one in before:
+            wave = one.wave or waves.get(one.data, one.data)
+            if wave not in shown and one.accepted_conflict and not one.adopted:
+                series = []
+            here = shown.setdefault(wave, [])
+            if one.data not in waves and not one.adopted:
+                gone = [other.number for other in here if {*other.columns} == {*one.columns}]
+                if gone:
+                    here[:], series = ([two for two in those if two.number not in gone] for those in (here, series))
+            if (one.data, one.way) not in {(other.data, other.way) for other in here}:
+                here.append(one)
+                series.append(one)
+            waves.setdefault(one.data, wave)
+        own = self.wave or waves.get(self.data, self.data)
+        same = [one for one in before if one.data == self.data]
+        if again := [one for one in same if (one.wave or waves[one.data]) == own]:
+            return again, []
+        return [*same, *shown.get(own, [])], series
 
-    def otherwise(self, way: Way, design: Design, is_out: bool = False) -> Publication | None:
-        """The last publication of this count or of the series whose way is another one, if that is a conflict.
+    def _unlike(self, is_like: Callable[[Publication], bool], is_out: bool = False) -> list[Publication]:
+        """The publications of `beside` that are unlike the next one.
 
-        One of the same ways is enough for this count; in a series, all must be the same, except for a past publication.
+        One that is alike is enough among those of the same counts, and for a publication of the past (`is_out`).
         """
-        count, series = self.beside(design)
-        others = [one for one in series if one.way != way]
-        if count and way not in {one.way for one in count}:
-            return count[-1]
-        return others[-1] if others and not (is_out and len(others) < len(series)) else None
+        count, series = self.beside()
+        if is_out:
+            compared = count or series
+            return [] if any(map(is_like, compared)) else compared
+        same = [one for one in count if one.data == self.data]
+        others = [one for one in count if one.data != self.data]
+        unlike = [one for one in [*series, *others] if not is_like(one)]
+        return unlike if any(map(is_like, same)) else [*unlike, *same]
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether this is a new wave."""
+        count, _ = self.beside()
+        return not any(self.wave in ("", one.wave) for one in count)
+
+    def otherwise(self, way: Way, is_out: bool = False) -> Publication | None:
+        """The last publication of `beside` whose way is another one, if that is a conflict; first of this wave."""
+        return next(reversed(self._unlike(lambda one: one.way == way, is_out)), None)
 
     def shows_others(self, finest: AnyFinestTable, way: Way) -> bool:
         """Whether these people were published in this way, but with other masks or record keys than in this table."""
         if finest.by is not None and finest.by.joint:
             return False  # nothing but making all its tables would tell
-        same = {one.masks for one in self.of_same_data() if one.way == way}
+        same = [one for one in self.of_same_data() if one.way == way]
         if same or not finest.remembers:
-            return bool(same) and finest.marks()[1] not in same
+            return bool(same) and not any(_has_masks_of(one, finest) for one in same)
         return self.known(finest, way[0], finest.move).differing > 0
 
     def check(
@@ -213,20 +235,15 @@ class Chapter:
         `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly. `is_out` is
         a publication of the past: it shows the masks of the table, also where the ledger has others.
         """
-        before, design = self.publications, finest.design
-        reasons = [*self._conflicts, *self._of_way(way, design, is_out)]
+        reasons = [*self._conflicts, *self._of_way(way, is_out)]
         reasons += self._of_numbers(finest, way, wanted, numbers)
-        others = [one for one in before if not one.sums]
-        shown = [one for one in others if self._is_same(one.data, one.wave)] or others
-        designs = {frozenset(one.columns) for one in shown}
-        if designs and frozenset(design.columns) not in designs:
-            reasons.append(self._of_design(design, designs))
-        if secret := self._other_secret(finest):
+        reasons += self._of_design(finest.design, is_out)
+        if secrets := self._other_secrets(finest, is_out):
             reasons.append(
-                f"{self._called} was published under another secret (fingerprint {secret}). {_COMPARED} Give that "
-                f"secret."
+                f"{self._called} was published under another secret (fingerprint {listing(secrets)}). {_COMPARED} "
+                f"{self._advice(lambda one: self._secrets.get(one.data), 'secrets', 'Give that secret.')}"
             )
-        if not reasons and before and finest.remembers:
+        if not reasons and self.publications and finest.remembers:
             reasons += self._of_masks(finest, way, is_out)
         self._refuse(reasons, accepted, finest, way, is_out)
 
@@ -273,44 +290,55 @@ class Chapter:
         nets[same[-1].data] = nets.pop(same[-1].data)
         return turned_over(self.net, list(nets.values()), same[-1], design.columns, self.secret)
 
-    def _other_secret(self, finest: AnyFinestTable) -> str:
-        """The fingerprint of the secret of earlier publications, if the masks of this table have another one."""
-        of = {entry["data"]: entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
-        known = [{of[one.data] for one in group if one.data in of} for group in self.beside(finest.design)]
-        others = [secrets for secrets in known if secrets and finest.fingerprint not in secrets]
-        return min(others[0]) if others and finest.fingerprint is not None else ""
+    @property
+    def _secrets(self) -> dict[str, str]:
+        """The fingerprint of the secret of each published data, where the ledger has it."""
+        return {entry["data"]: entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
 
-    def _of_way(self, way: Way, design: Design, is_out: bool) -> list[str]:
-        """Whether these people were published with another K, and whether by another method."""
-        last = self.otherwise(way, design, is_out)
-        if last is None:
+    def _other_secrets(self, finest: AnyFinestTable, is_out: bool = False) -> list[str]:
+        """The fingerprints of the secrets of earlier publications, if the masks of this table have another one."""
+        if (own := finest.fingerprint) is None:
             return []
-        (method, K, rest), day = way, last.date[:10]
-        when = f"wave {last.wave!r}, {day}" if last.wave else day
+        of = self._secrets
+        return list({of[one.data]: 0 for one in self._unlike(lambda one: of.get(one.data, own) == own, is_out)})
+
+    def _advice(self, of: Callable[[Publication], object], what: str, as_before: str) -> str:
+        """What to do about a difference: as before, unless the publications that readers compare differ in it, too."""
+        count, series = self.beside()
+        if len({of(one) for one in (*count, *series)} - {None}) < 2:
+            return as_before
+        so = "choose, and accept the conflict once" if self._is_new else "leave this wave as it was published"
+        return f"Earlier publications have different {what}: {so}."
+
+    def _of_way(self, way: Way, is_out: bool) -> list[str]:
+        """Whether these people were published with another K, and whether by another method."""
+        method, K, rest = way
+        unlike = self._unlike(lambda one: one.way == way, is_out)
         reasons = []
-        if last.threshold != K:
+        if others := {one.threshold: one for one in unlike if one.threshold != K}:
+            was = listing([f"K={other} ({_when(one)})" for other, one in others.items()])
+            first = next(iter(others))
+            as_before = f"Build again with mask_thr={first} (--mask-thr {first})."
             reasons.append(
-                f"{self._called} was published with K={last.threshold} ({when}), and this store has K={K}. {_COMPARED} "
-                f"Build again with mask_thr={last.threshold} (--mask-thr {last.threshold})."
+                f"{self._called} was published with {was}, and this store has K={K}. {_COMPARED} "
+                f"{self._advice(lambda one: one.threshold, 'K', as_before)}"
             )
-        if (last.method, last.way[2]) != (method, rest):
-            told = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
+        if ways := {one.way: one for one in unlike if (one.method, one.way[2]) != (method, rest)}:
+            told = [
+                f"method={one.method!r}, K={one.threshold} and "
+                + (f"parameters {one.parameters}" if one.parameters else f"cells={one.cells!r}")
+                + f" ({_when(one)})"
+                for one in ways.values()
+            ]
             now = f" and parameters {rest}" if "=" in rest else f" and cells={rest!r}" if rest else ""
-            is_next = not any(self._is_same(one.data, one.wave) or one.way != last.way for one in self.publications)
-            is_safer = is_next and (last.way[:2], method) == (("ilba", K), "controlled")
+            only = next(iter(ways))
+            is_next = not any(self._is_same(one.data, one.wave) or one.way != only for one in self.publications)
+            is_safer = is_next and (only[:2], method) == (("ilba", K), "controlled")
             or_so = ", or accept the conflict: controlled keeps the masks of unchanged counts" if is_safer else ""
-            advice = f"Publish as before{or_so}."
-            if last.joint and not self._is_same(last.data, last.wave):
-                advice = (
-                    f"A further wave by {last.method} has a conflict, too. One by controlled, or by a method that "
-                    f"draws for each cell, has it only once: accept it."
-                )
-            count, series = self.beside(design)
-            if count and series and {one.way for one in count} != {one.way for one in series}:
-                advice = "This wave and later ones have different methods: leave this wave as it was published."
+            advice = self._advice(lambda one: (one.method, one.way[2]), "methods", f"Publish as before{or_so}.")
             reasons.append(
-                f"{self._called} was published with method={last.method!r}, K={last.threshold} and {told} ({when}), "
-                f"and this is method={method!r}{now}. {_COMPARED} {advice}"
+                f"{self._called} was published with {', and with '.join(told)}, and this is method={method!r}{now}. "
+                f"{_COMPARED} {advice}"
             )
         return reasons
 
@@ -328,7 +356,7 @@ class Chapter:
                 f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
                 f"depends on the others. {_COMPARED} Publish the same tables."
             ]
-        if same and (numbers or finest.marks()[1]) in {one.masks for one in same}:
+        if same and not any(one.masks != numbers if numbers else not _has_masks_of(one, finest) for one in same):
             return []
         others = [one for one in before if (one.data, one.wave) != (self.data, self.wave)]
         if by.joint and others:
@@ -356,7 +384,7 @@ class Chapter:
         other = f"{self._called} was published with other masks"
         if not (finest.chosen or is_out):  # it shows the masks of the ledger
             first = self._first(way[0], way[1])
-            if first is None or first.masks in (finest.marks()[1], self.as_published(finest).marks()[1]):
+            if first is None or any(_has_masks_of(first, one) for one in (finest, self.as_published(finest))):
                 return []
             return [f"{other}. {_COMPARED} Publish from the store that has them: R's full_tb.rds, if R published them."]
         differing = self.known(finest, way[0], finest.move).differing
@@ -412,24 +440,30 @@ class Chapter:
             )
         self._declares = budget if known is None else None
 
-    def _of_design(self, design: Design, designs: set[frozenset[str]]) -> str:
-        now = set(design.columns)
-        if any(now < one for one in designs):
-            finer = next(sorted(one) for one in designs if now < one)
-            return (
-                f"{self._called} was published with more columns ({listing(finer)}). {_COMPARED} Its tables are sums "
-                f"of that finer table: publish from the finer store, or this one with from_ledger= (--from-ledger) "
-                f"and the path of the finer store."
+    def _of_design(self, design: Design, is_out: bool) -> list[str]:
+        """Whether these people were published by other columns."""
+        now = frozenset(design.columns)
+        unlike = self._unlike(lambda one: one.sums or frozenset(one.columns) == now, is_out)
+        if not unlike:
+            return []
+        others = [sorted(columns) for columns in dict.fromkeys(frozenset(one.columns) for one in unlike)]
+        if finer := [columns for columns in others if now < {*columns}]:
+            was = f"with more columns ({listing(finer[0])})"
+            as_before = (
+                "Its tables are sums of that finer table: publish from the finer store, or this one with from_ledger= "
+                "(--from-ledger) and the path of the finer store."
             )
-        known = listing(sorted(next(iter(designs))))
-        renamed = "publish with from_ledger= (--from-ledger) and the path of the earlier store."
-        if not any(one.method == "controlled" for one in self.publications):  # its tables alone are sums of masks
-            renamed = "build with the earlier names and groups."
-        return (
-            f"{self._called} was published by other columns ({known}). {_COMPARED} A finer or crossing design cannot "
-            f"be made safe afterwards. Publish tables of the earlier design; where a column was only renamed or "
-            f"regrouped, {renamed}"
-        )
+        else:
+            was = f"by other columns ({'; '.join(listing(columns) for columns in others)})"
+            renamed = "publish with from_ledger= (--from-ledger) and the path of the earlier store."
+            if not any(one.method == "controlled" for one in self.publications):  # its tables alone are sums of masks
+                renamed = "build with the earlier names and groups."
+            as_before = (
+                f"A finer or crossing design cannot be made safe afterwards. Publish tables of the earlier design; "
+                f"where a column was only renamed or regrouped, {renamed}"
+            )
+        advice = self._advice(lambda one: frozenset(one.columns), "columns", as_before)
+        return [f"{self._called} was published {was}. {_COMPARED} {advice}"]
 
     def _refuse(
         self, reasons: Sequence[str], accepted: str | None, finest: AnyFinestTable, way: Way, is_out: bool
@@ -447,8 +481,9 @@ class Chapter:
             used = f" {accepted!r} was for another conflict, or was used, perhaps by a run that was killed."
             stale = "" if accepted is None else used
             more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
+            also = ", and later waves in the same way" if self._is_new and self.publications and not is_out else ""
             raise Conflict(
-                f"{' Also, '.join([reasons[0], *more])}{stale} To publish anyway: accept_conflict={name!r} "
+                f"{' Also, '.join([reasons[0], *more])}{stale} To publish anyway{also}: accept_conflict={name!r} "
                 f"(--accept-conflict {name}). That is recorded.",
                 name,
             )
@@ -470,8 +505,10 @@ class Chapter:
         return f"{self.name} {method} {code.K}" + (f" move {code.move}" if code.move else "")
 
     def move(self, K: int) -> int:
-        """How far large counts of this population may move: as in its first publication with jointly chosen masks."""
-        return next((one.move for one in self.publications if one.way[:2] == ("controlled", K)), 0)
+        """How far large counts may move: as in the last publication by jointly chosen masks that readers compare."""
+        count, series = self.beside()
+        before = [*self.publications, *series, *count]
+        return next((one.move for one in reversed(before) if one.way[:2] == ("controlled", K)), 0)
 
     def known(self, finest: AnyFinestTable, method: str, move: int = 0) -> KnownMasks:
         """The published masks of a table, independent of its current masks."""
@@ -479,7 +516,7 @@ class Chapter:
 
     def _known(self, finest: AnyFinestTable, method: str, code: MaskCode, until: int | None = None) -> KnownMasks:
         first = self._first(method, code.K) if until is None else None
-        if first is not None and first.masks == finest.marks()[1] and (own := finest.own_masks()) is not None:
+        if first is not None and _has_masks_of(first, finest) and (own := finest.own_masks()) is not None:
             return own  # where another wave was entered before with other masks, these are still the published ones
         parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code), until)
         return finest.known_masks(self._base, self._purpose(method, code), parts, code)
@@ -565,7 +602,7 @@ class Chapter:
         found = [finest.proven_beside(code, self._known(finest, method, code, kept)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
         # Cells with other labels, another name or another secret are not found.
-        if proven is None or self._conflicts or self._other_secret(finest):
+        if proven is None or self._conflicts or self._other_secrets(finest):
             if not would:
                 so = "." if finest.by is not None else ": audit them together."
                 notice(
@@ -741,7 +778,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     noted = bookmarks.population_at(finest.place, ledger) if look else ""
     if look:
         bookmarks.refuse_older(secret, ledger.path, ledger.holds)
-    data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
+    data = _data(finest, secret, ledger)
     population = finest.population
     same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]
     same.sort(key=ledger.unseen.__contains__)  # a name that nobody saw comes last
@@ -775,6 +812,18 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
             f"{population.name!r}. {_COMPARED} Declare population={other!r} with a wave of its own."
         )
     return _checked(chapter, finest.design)
+
+
+def _data(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> str:
+    """The keyed checksum of the true counts: the one that the ledger has, also with the columns in another order."""
+
+    def data(columns: Sequence[str]) -> str:
+        return f"{int(derived.hashes([finest.marks(columns)[0]])[0]):016x}"
+
+    own, derived = finest.design.columns, secret.derived("ledger data")
+    known = {entry["data"] for entries in ledger.populations.values() for entry in entries}
+    orders = dict.fromkeys([own, *(one.columns for one in ledger.publications if {*one.columns} == {*own})])
+    return next((found for columns in orders if (found := data(columns)) in known), data(own))
 
 
 def _checked(chapter: Chapter, design: Design) -> Chapter:
@@ -816,6 +865,16 @@ def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Ne
         if other != name and other in published and any(looks(now, one) for one in nets):
             return other
     return ""
+
+
+def _has_masks_of(one: Publication, finest: AnyFinestTable) -> bool:
+    """Whether a publication of these counts shows the masks or the record keys of a table."""
+    return {*one.columns} == {*finest.design.columns} and one.masks == finest.marks(one.columns)[1]
+
+
+def _when(one: Publication) -> str:
+    """Wave and day of a publication."""
+    return f"wave {one.wave!r}, {one.date[:10]}" if one.wave else one.date[:10]
 
 
 def _named(publications: Sequence[Publication]) -> str:

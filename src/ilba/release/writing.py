@@ -119,7 +119,7 @@ def release(
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
         _tell_of_no_name(subject, chapter)
-        _tell_of_other_records(subject, chapter)
+        _tell_of_other_records(subject, chapter, accept_conflict)
         for doubt in chapter.doubts(design, now):
             notice(doubt)
         if epsilon is not None:
@@ -179,7 +179,7 @@ def publishable(
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
         is_plain = not finest.chosen and finest.remembers
-        count, series = chapter.beside(finest.design)
+        count, series = chapter.beside()
         is_chosen_now = is_plain and any(one.method == "controlled" for one in (*count, *series))
         move = chapter.move(finest.design.threshold) if is_chosen_now else finest.move
         method = "controlled" if is_chosen_now else finest.method
@@ -224,7 +224,7 @@ def other_numbers(finest: AnyFinestTable, so: str = OUTSIDE) -> str:
     if chapter is None:
         return ""
     own = way(finest.method, finest.design, finest.by, finest.move)
-    if (last := chapter.otherwise(own, finest.design)) is not None:
+    if (last := chapter.otherwise(own)) is not None:
         return (
             f"the population {last.population!r} was published with method={last.method!r} and K={last.threshold}, and "
             f"this table has method={finest.method!r} and K={finest.design.threshold}. {so}"
@@ -361,13 +361,17 @@ def _tell_of_no_name(finest: AnyFinestTable, chapter: Chapter) -> None:
         )
 
 
-def _tell_of_other_records(finest: AnyFinestTable, chapter: Chapter) -> None:
-    """Say that a release has the wave of an earlier one, but other true counts."""
+def _tell_of_other_records(finest: AnyFinestTable, chapter: Chapter, accepted: str | None) -> None:
+    """Say that a release has the wave of an earlier one, but other true counts.
+
+    If it is published despite a conflict, unchanged counts may get other masks.
+    """
     if chapter.has_other_data(finest.design):
+        kept = " Unchanged counts keep their masks." if accepted is None else ""
         notice(
-            f"wave {chapter.wave!r} of {chapter.name!r} was published from other records. Unchanged counts keep their "
-            f"masks. Unless this release replaces that one, give the records a wave of their own: wave= (--wave) of "
-            f"build, from_counts or read_rds (ilba convert).",
+            f"wave {chapter.wave!r} of {chapter.name!r} was published from other records.{kept} Unless this release "
+            f"replaces that one, give the records a wave of their own: wave= (--wave) of build, from_counts or "
+            f"read_rds (ilba convert).",
             Advice,
         )
 

@@ -255,12 +255,13 @@ class SparkFinestTable(AnyFinestTable):
         found = as_polars(digits).sort("digit")
         return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
 
-    def marks(self) -> tuple[str, str]:
+    def marks(self, columns: Sequence[str] = ()) -> tuple[str, str]:
         """Checksums of the true counts and of the masks, independent of order, types and lists (confidential)."""
         F = pyspark("sql.functions")
         names = [f"path{place}" for place in range(len(self.codes.lists))]
         beside = [COUNT, MASKED, *([RECORD_KEY] if self.record_keys else [])]
         paths = mapped(self.cells, whole_numbers([*names, *beside]), "mark_paths", self._shipped)
+        names = [names[place] for place in self.codes.order(columns or self.design.columns)]
         count = F.bit_xor(F.xxhash64(*names, COUNT))
         masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
         if self.by is not None:

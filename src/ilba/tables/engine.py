@@ -428,8 +428,11 @@ class AnyFinestTable(ABC):
         """A checksum of everything in the store, as plain values (confidential)."""
 
     @abstractmethod
-    def marks(self) -> tuple[str, str]:
-        """Checksums of the true counts and of the masks, independent of order, types and lists (confidential)."""
+    def marks(self, columns: Sequence[str] = ()) -> tuple[str, str]:
+        """Checksums of the true counts and of the masks, independent of order, types and lists (confidential).
+
+        `columns` are those of the design as another table has them in order; by default its own.
+        """
 
     def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
         """The public rows of several tables, each table piece by piece: see `Table.public_parts`.

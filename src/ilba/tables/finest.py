@@ -599,23 +599,31 @@ class FinestTable(AnyFinestTable):
             words, masked = [word[order] for word in words], masked[order]
         return FinestTable(replace(self._about, codes=codes, fingerprint=None), words, masked, masked)
 
-    def marks(self) -> tuple[str, str]:
-        """Compute two checksums that are independent of order, types and code lists (confidential).
+    def marks(self, columns: Sequence[str] = ()) -> tuple[str, str]:
+        """Compute two checksums that are independent of the order of rows, types and code lists (confidential).
+
+        Parameters
+        ----------
+        columns : sequence of str, default ()
+            The columns as a table with its keys in another order has them, to compute the checksums of that table.
 
         Returns
         -------
         tuple of str
             The checksum of the true counts, and that of the masks above 0 or of the record keys.
         """
-        return self._marks
+        return self._marks if tuple(columns) in ((), self.design.columns) else self._marks_of(columns)
 
     @cached_property
     def _marks(self) -> tuple[str, str]:
-        of_paths = store.path_marks(self.codes)
+        return self._marks_of(self.design.columns)
+
+    def _marks_of(self, columns: Sequence[str]) -> tuple[str, str]:
+        of_paths, order = store.path_marks(self.codes), self.codes.order(columns)
         counts = masks = 0
         for here in self._pieces():
             digits = self.codes.finest.digits([word[here] for word in self._words])
-            paths = [mark[digit] for mark, digit in zip(of_paths, digits, strict=True)]
+            paths = [of_paths[place][digits[place]] for place in order]
             counts ^= store.marked([*paths, self._count[here]])
             if self.by is not None and not self.by.keyed:
                 continue  # published numbers follow from secret, labels and counts
