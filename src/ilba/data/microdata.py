@@ -143,7 +143,7 @@ class LabelMap:
         )
 
 
-class Named(NamedTuple):
+class Filtered(NamedTuple):
     """What `where` or `without` of a recipe does with the values of a column (confidential)."""
 
     change: Change
@@ -295,7 +295,7 @@ class Microdata(Source):
 
         return int(told(lambda: source.select(nw.len()).collect("polars").to_native(), self._said).item())
 
-    def named(self) -> list[Named]:
+    def named(self) -> list[Filtered]:
         """What `where` and `without` of the recipe leave out, each column by itself."""
         recipe = self.recipe
         if recipe is None or not recipe.asks:
@@ -310,7 +310,7 @@ class Microdata(Source):
             for column, values in named.items()
         ]
 
-    def _named(self, source: pl.LazyFrame, step: str, column: str, values: Sequence[str]) -> Named:
+    def _named(self, source: pl.LazyFrame, step: str, column: str, values: Sequence[str]) -> Filtered:
         text = pl.col(column).cast(pl.String).str.strip_chars()
         is_named = text.is_in(forms(values)).fill_null(value=False)
         left_out = is_named if step == "without" else ~is_named
@@ -324,7 +324,7 @@ class Microdata(Source):
             alike = folded_in(text).is_in([folded(value) for value in absent])
             others = source.filter(alike).select(text.unique().sort().head(_MOST_NEAR))
             near = told(lambda: others.collect(engine="streaming"), self._said).to_series().to_list()
-        return Named(Change(column, step, int(number)), tuple(absent), tuple(near))
+        return Filtered(Change(column, step, int(number)), tuple(absent), tuple(near))
 
     def _made(self, column: str) -> pl.DataFrame:
         """The different values of a column that a recipe makes."""

@@ -13,7 +13,7 @@ import polars as pl
 
 from ilba.data.columns import spoilt
 from ilba.data.letters import blanks_replaced, folding, in_case, lower_case, one_blank, shown
-from ilba.data.microdata import Named
+from ilba.data.microdata import Filtered
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
@@ -66,7 +66,7 @@ def unused_keys(design: Design, tables: Iterable[Selection]) -> list[str]:
     ]
 
 
-def misspelt(named: Iterable[Named]) -> list[str]:
+def misspelt(named: Iterable[Filtered]) -> list[str]:
     """Values of `without` that no record has, and values of `where` that are spelled otherwise in the data."""
     found = []
     for (column, step, _), absent, near in named:

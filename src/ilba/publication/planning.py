@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ilba import notebook
 from ilba.attack.kernels import close_area
 from ilba.data.columns import few, few_text
-from ilba.data.microdata import Microdata, Named
+from ilba.data.microdata import Filtered, Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.data.shorter import refuse_shorter
@@ -404,7 +404,7 @@ def _records(prepared: Prepared) -> int:
     return _followed(prepared).number()
 
 
-def named_values(prepared: Prepared) -> list[Named]:
+def named_values(prepared: Prepared) -> list[Filtered]:
     """What `where` and `without` leave out (confidential)."""
     return _followed(prepared).named() if prepared.recipe.asks else []
 
