@@ -401,6 +401,46 @@ def test_equal_labels_are_told_apart_by_their_codes(secret, tmp_path):
     assert read["METADATA"]["VALUES(town)"] == ["Same (a)", "Same (b)", "Other"]
 
 
+@pytest.fixture(scope="module")
+def listed(secret, tmp_path_factory):
+    people = pl.DataFrame({"town": ["1", "2", "2"] * 40, "edu": ["high", "low", "mid", None] * 30})
+    codes = pl.DataFrame(
+        {
+            "variable": ["town"] * 2 + ["edu"] * 3,
+            "code": ["2", "1", "low", "mid", "high"],
+            "label_it": [None, None, "low", "mid", "high"],
+        }
+    )
+    finest = ilba.build(people, ["town"], ["edu"], secret=secret, missing="category")
+    return finest.release(tmp_path_factory.mktemp("listed") / "r", labels=codes)
+
+
+def test_csv_and_xlsx_have_the_rows_in_the_order_of_the_code_list_and_parquet_those_of_the_release(listed, tmp_path):
+    order = [(town, edu) for town in (2, 1) for edu in ("low", "mid", "high", None)]
+    [path] = written(listed, "town.edu", "csv", tmp_path, lang="it")
+    assert pl.read_csv(path, null_values="NA").select("town", "edu").rows() == order
+    [path] = written(listed, "town.edu", "xlsx", tmp_path, lang="it")
+    sheet = openpyxl.load_workbook(path).worksheets[0]
+    rows = list(sheet.iter_rows(min_row=int(sheet.freeze_panes.removeprefix("A")), values_only=True))
+    assert [(int(row[0]), row[1] or None) for row in rows] == order
+    [path] = written(listed, "town.edu", "parquet", tmp_path, lang="it")
+    assert pl.read_parquet(path).select("town", "edu", "N_masked").equals(listed.table("town.edu"))
+
+
+def test_a_missing_value_has_its_label_where_the_other_labels_are_equal_to_their_codes(listed, tmp_path):
+    [path] = written(listed, "all.edu", "csv", tmp_path, lang="it")
+    read = pl.read_csv(path, null_values="NA")
+    assert read.columns == ["edu", "edu_label", "N_masked"]
+    assert read["edu_label"].to_list() == ["low", "mid", "high", "not stated"]
+    [path] = written(listed, "all.edu", "xlsx", tmp_path, lang="it")
+    assert [cell.value for cell in list(openpyxl.load_workbook(path).worksheets[0])[-1]][:2] == ["", "not stated"]
+
+
+def test_codes_that_nobody_labelled_have_no_label_column(listed, tmp_path):
+    [path] = written(listed, "town", "csv", tmp_path)
+    assert pl.read_csv(path).columns == ["town", "N_masked"]
+
+
 def test_a_wrong_export_is_refused(release, tmp_path):
     for name, format, options, says in [
         ("twon", "csv", {}, "Did you mean 'town'"),

@@ -166,7 +166,8 @@ def test_a_part_of_a_table_is_the_table_at_these_places(release, data):
 
 
 def test_rows_are_named_beside_their_codes_where_a_code_has_a_name(release):
-    named = worded(release, "town.sex.age").named()
+    table = worded(release, "town.sex.age")
+    named = table.named(table.listed)
     assert named.columns == ["region", "region_label", "town", "sex", "sex_label", "age", "N_masked"]
     pairs = named.select(pl.col("region", "region_label").cast(pl.String)).unique().rows()
     assert dict(pairs).get("1", dict(pairs).get("01")) == "North"

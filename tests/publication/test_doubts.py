@@ -55,6 +55,43 @@ def test_what_used_to_be_silent_stops_and_says_what_to_type(folder, more, says):
     assert says in str(stop.value)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "says"),
+    [
+        ('without = {name = ["Totale"]}', 'It has \'TOTALE\': write without = {name = ["Totale", "TOTALE"]}'),
+        ('without = {name = ["Sum"]}', "no record has 'Sum' in name, as without names it. If the data has such a line"),
+        ('where = {sex = ["F", "m"]}', "no record has 'F' in sex, as where names it. It has 'f': write where = "),
+        ('without = {name = ["Totale", "TOTALE"]}', ""),
+        ('where = {sex = ["f", "x"]}', ""),
+    ],
+)
+def test_a_value_of_without_that_no_record_has_is_a_doubt_with_its_near_spelling(folder, recipe, says):
+    with (folder / "p.csv").open("a") as file:
+        file.write(",TOTALE,\n")
+    (folder / "publication.toml").write_text(
+        f'keys = ["sex"]\n[source]\nfile = "p.csv"\n[hierarchies]\narea = ["AGS"]\n[recipe]\n{recipe}\n'
+    )
+    planned = ilba.plan(folder)
+    told = [one for one in planned.stops if one.startswith("no record has")]
+    assert [says in one for one in told] == ([True] if says else [])
+    if says:
+        refused = run("--strict", "publish", cwd=folder, code=1).stderr
+        assert says in refused
+        assert not (folder / "release").exists()
+
+
+def test_the_plan_shows_how_many_records_where_and_without_leave_out(folder):
+    (folder / "publication.toml").write_text(
+        'keys = ["sex"]\n[source]\nfile = "p.csv"\n[hierarchies]\narea = ["AGS"]\n[recipe]\n'
+        'where = {sex = ["f"]}\nwithout = {name = ["T101", "T102"]}\n'
+    )
+    planned = ilba.plan(folder)
+    assert [tuple(one) for one in planned.changes] == [("sex", "where", 40), ("name", "without", 60)]
+    assert "sex: where leaves out 40 records" in str(planned)
+    (folder / "publication.toml").write_text((folder / "publication.toml").read_text().replace('"f"', '"f", "m"'))
+    assert "sex: where leaves out 0 records" in str(ilba.plan(folder))
+
+
 def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
     (doubt,) = asked(folder, keys='"sex", "name"')
     assert doubt.startswith("name and AGS are equivalent")

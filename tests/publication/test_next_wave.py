@@ -144,6 +144,28 @@ def test_a_new_wave_with_missing_values_as_a_category_is_told_in_plan_and_public
 
 
 @pytest.mark.slow
+def test_missing_values_that_were_a_category_and_are_dropped_now_are_told_in_plan_and_publication(office):
+    people = pl.read_csv("people_2026.csv", infer_schema=False)
+    people = people.with_columns(pl.when(pl.int_range(pl.len()) % 20 > 0).then("sex").alias("sex"))
+    people.write_csv("people_2026.csv")
+    people.tail(-7).write_csv("people_2027.csv")
+    kept = 'missing = "category"'
+    edit(
+        office,
+        ('file = "people_2025.csv"', f'file = "people_{{wave}}.csv"\n{kept}'),
+        ('wave = "2025"', 'wave = "2026"'),
+    )
+    ilba.publish()
+    edit(office, ('wave = "2026"', 'wave = "2027"'))
+    assert not [note for note in ilba.plan().stops if "no missing values now" in note]
+    edit(office, (kept, 'missing = "drop"'))
+    (told,) = [note for note in ilba.plan().stops if "no missing values now" in note]
+    assert told.startswith("sex has no missing values now, and the last publication of the population")
+    with pytest.warns(ilba.Notice, match="sex has no missing values now"):
+        ilba.publish()
+
+
+@pytest.mark.slow
 def test_an_area_with_a_new_code_is_told_and_a_recode_to_the_old_code_keeps_its_masks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [(n % 6, n * n % 17, n**3 % 11) for n in range(1200)]

@@ -269,9 +269,21 @@ def test_missing_values_that_no_earlier_wave_has_are_told_by_their_columns(secre
     assert wave("2", ["f", "m"])[1] == []
     second, (told,) = wave("2", ["f", None])
     assert told.startswith("sex has missing values as a category, and no earlier publication of the population 'p'")
-    assert "--missing drop" in told
+    assert told.index("without = {COLUMN = [VALUE]}") < told.index("--missing drop")
+    assert told.endswith("It leaves out every record with a missing value in any used column.")
     published(second, secret, book)
     assert wave("3", ["f", None])[1] == []
+
+
+def test_several_columns_with_missing_values_are_told_in_the_plural(secret, book):
+    for wave, sex in (("1", ["f", "m"]), ("2", ["f", None])):
+        people = pl.DataFrame({"town": ["a", "b"] * 30, "sex": sex * 30, "work": sex * 30}).tail(-int(wave))
+        told = {"secret": Secret(bytes(range(32))), "missing": "category", "population": "p", "wave": wave}
+        finest = ilba.build(people, ["town"], ["sex", "work"], **told)
+        doubts = looked_up(finest, secret, book).doubts(finest.design, ("ilba", 5, "observed"))
+        if wave == "1":
+            published(finest, secret, book)
+    assert [doubt.partition(" missing")[0] for doubt in doubts] == ["sex, work have"]
 
 
 def turned(secret, book, wave, towns, *, size=40, publish=False):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,9 @@ import polars as pl
 
 from ilba.cells.codes import CodeList, CodeLists, canonical
 from ilba.data.csvfiles import longer_line, other_separator
-from ilba.data.letters import form_of, forms, in_form, spelled_in
+from ilba.data.letters import folded, folded_in, form_of, forms, in_form, spelled_in
 from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
-from ilba.data.recipe import Recipe
+from ilba.data.recipe import Change, Recipe
 from ilba.data.shorter import refuse_shorter
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text
@@ -39,6 +39,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column of a file has
 _AT_ONCE = 200  # columns: the time of a query grows with their square
+_MOST_NEAR = 5  # near spellings that are told
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
 
 
@@ -140,6 +141,17 @@ class LabelMap:
             f"left out ({where}). missing='category' (--missing category; missing = \"category\" under [source] of "
             f"publication.toml) keeps them as a category of their own."
         )
+
+
+class Filtered(NamedTuple):
+    """What `where` or `without` of a recipe does with the values of a column (confidential)."""
+
+    change: Change
+    """the records that it leaves out"""
+    absent: tuple[str, ...]
+    """its values that no record has, unless another one differs from them only by case or blanks"""
+    near: tuple[str, ...]
+    """values of the data that differ from these only by case or blanks"""
 
 
 class Source:
@@ -282,6 +294,37 @@ class Microdata(Source):
         import narwhals as nw
 
         return int(told(lambda: source.select(nw.len()).collect("polars").to_native(), self._said).item())
+
+    def named(self) -> list[Filtered]:
+        """What `where` and `without` of the recipe leave out, each column by itself."""
+        recipe = self.recipe
+        if recipe is None or not recipe.asks:
+            return []
+        source = self._only(recipe.asks)
+        if not isinstance(source, pl.LazyFrame):
+            taken = source.select(*recipe.asks)
+            source = told(lambda: taken.collect("polars").to_native(), self._said).lazy()
+        return [
+            self._named(source, step, column, values)
+            for step, named in (("where", recipe.where), ("without", recipe.without))
+            for column, values in named.items()
+        ]
+
+    def _named(self, source: pl.LazyFrame, step: str, column: str, values: Sequence[str]) -> Filtered:
+        text = pl.col(column).cast(pl.String).str.strip_chars()
+        is_named = text.is_in(forms(values)).fill_null(value=False)
+        left_out = is_named if step == "without" else ~is_named
+        each = (text.is_in(forms([value])).any().alias(str(n)) for n, value in enumerate(values))
+        query = source.select(left_out.sum().alias(COUNT), *each)
+        number, *occurs = told(lambda: query.collect(engine="streaming"), self._said).row(0)
+        known = {folded(value) for value, there in zip(values, occurs, strict=True) if there}
+        absent = [value for value in values if folded(value) not in known]
+        near: list[str] = []
+        if absent:
+            alike = folded_in(text).is_in([folded(value) for value in absent])
+            others = source.filter(alike).select(text.unique().sort().head(_MOST_NEAR))
+            near = told(lambda: others.collect(engine="streaming"), self._said).to_series().to_list()
+        return Filtered(Change(column, step, int(number)), tuple(absent), tuple(near))
 
     def _made(self, column: str) -> pl.DataFrame:
         """The different values of a column that a recipe makes."""

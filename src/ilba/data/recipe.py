@@ -90,11 +90,16 @@ class ColumnRecipe(Struct, frozen=True):
 
 
 class Change(NamedTuple):
-    """How many records a step changed (confidential)."""
+    """How many records a step changed, or `where` and `without` left out (confidential)."""
 
     column: str
     step: str
     records: int
+
+    @property
+    def does(self) -> str:
+        """What the step does with the records, in words."""
+        return "leaves out" if self.step in ("where", "without") else "changes"
 
 
 class Recipe:

@@ -1,9 +1,10 @@
 """Write tables of a release in the formats of statistical offices and their users.
 
 `export` writes only labels and masked counts of a `Release`. Formats that list observations
-(csv, parquet, xlsx) have the rows of the release. Formats in which an absent value is unknown (JSON-stat,
-SDMX, PX) have the complete grid of the published codes, also zeros. A blank count is NA in csv, empty in xlsx,
-null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX; so is a value that did not exist.
+(csv, parquet, xlsx) have the rows of the release; csv and xlsx in the order of its code lists. Formats in which an
+absent value is unknown (JSON-stat, SDMX, PX) have the complete grid of the published codes, also zeros. A blank count
+is NA in csv, empty in xlsx, null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX; so is a
+value that did not exist.
 
 In the latter formats a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.
@@ -104,7 +105,7 @@ def export(
         return target, sdmx.structure_path(target)
     if format == "parquet":
         spare_store(target)
-    content = spreadsheet_csv(table.named()) if spreadsheet else rendered(table, format)
+    content = spreadsheet_csv(table.named(table.by_codes)) if spreadsheet else rendered(table, format)
     with replacing(target, PUBLIC, instead_of=_MAGIC.get(format, b"")) as temporary:
         temporary.write_bytes(content)
     return (target,)
@@ -124,7 +125,7 @@ def rendered(table: WordedTable, format: str) -> bytes:
 
 
 def _csv(table: WordedTable) -> bytes:
-    return csv_text(table.named()).encode()
+    return csv_text(table.named(table.by_codes)).encode()
 
 
 def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = False, separator: str = ",") -> bytes:
@@ -178,7 +179,7 @@ def spare_store(path: Path) -> None:
 def _parquet(table: WordedTable) -> bytes:
     about = {"title": table.title, "note": " ".join(table.notes(dense=False)), **table.about}
     file = io.BytesIO()
-    table.named().write_parquet(file, compression="zstd", metadata={k: str(v) for k, v in about.items()})
+    table.named(table.listed).write_parquet(file, compression="zstd", metadata={k: str(v) for k, v in about.items()})
     return file.getvalue()
 
 

@@ -90,13 +90,21 @@ class Labels:
         wanted = [f"label_{one}" for one in dict.fromkeys([lang, lang.partition("-")[0], *others])]
         if codes is None:
             return
-        said = [pl.col(name).replace("", None) for name in wanted if name in codes.columns]
-        rows = codes.select("variable", "code", pl.coalesce(*said, pl.lit(None, pl.String)).alias("label"), "parent")
-        for variable, code, label, parent in rows.iter_rows():
+        said = {name: pl.col(name).replace("", None) for name in wanted if name in codes.columns}
+        # A release lists a code without a label with the code as its only label, label_en.
+        more = [one.is_not_null() & ((one != pl.col("code")) | (name != "label_en")) for name, one in said.items()]
+        rows = codes.select(
+            "variable",
+            "code",
+            "parent",
+            label=pl.coalesce(*said.values(), pl.lit(None, pl.String)),
+            is_labelled=pl.any_horizontal(*more, pl.lit(value=False)),
+        )
+        for variable, code, parent, label, is_labelled in rows.iter_rows():
             if code is None:
                 self._variables[variable] = label or variable
                 continue
-            if label not in (None, code):
+            if is_labelled:
                 self._labelled.add(variable)
             self._codes.setdefault((variable, code), label or code)
             if parent is not None:
@@ -114,7 +122,7 @@ class Labels:
         return found or self._codes.get((column, code), code)
 
     def has(self, column: str) -> bool:
-        """Whether any code of a variable has a label that says more than the code."""
+        """Whether a code list has labels of a variable in any language, also if they are equal to the codes here."""
         return column in self._labelled
 
 
@@ -219,6 +227,7 @@ class WordedTable:
         self.release = release
         self.table = table
         self._frame: pl.DataFrame | None = frame
+        self._is_part = False  # whether the rows are places of the complete grid, in its order
         self._schema = frame.schema
         self.lang = lang
         self.labels = labels or Labels(release.codes, lang)
@@ -343,20 +352,28 @@ class WordedTable:
         names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
         return {"table": self.table.name, **{name: told[name] for name in names}}
 
-    def named(self) -> pl.DataFrame:
-        """The rows with a label column after each code column that has labels."""
+    @property
+    def by_codes(self) -> pl.DataFrame:
+        """The rows in the order of the code lists; those of a series wave by wave. A part has this order already."""
+        if self._is_part or not self.dimensions:
+            return self.listed
+        places = pl.DataFrame({one.name: self._digits(self.listed, one) for one in self.dimensions})
+        order = sorted(places.columns, key=lambda name: name != getattr(self.release, "time", None))
+        return self.listed[places.select(pl.arg_sort_by(order)).to_series()]
+
+    def named(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows, such as `by_codes`, with a label column after each code column that has labels."""
         columns: list[pl.Series] = []
         for column in self.table.columns:
-            codes = self.listed[column]
-            columns.append(codes)
+            columns.append(rows[column])
             if self.labels.has(column):
-                columns.append(self._label_column(column))
-        return pl.DataFrame([*columns, self.listed[self.value_column]])
+                columns.append(self._label_column(rows, column))
+        return pl.DataFrame([*columns, rows[self.value_column]])
 
-    def _label_column(self, column: str) -> pl.Series:
+    def _label_column(self, rows: pl.DataFrame, column: str) -> pl.Series:
         above = self._above(column)
         on = [column] if above is None else [above, column]
-        keys = self.listed.select(pl.col(on).cast(pl.String))
+        keys = rows.select(pl.col(on).cast(pl.String))
         pairs = keys.unique()
         label = [self.labels.code(column, row[-1], row[0] if above is not None else None) for row in pairs.iter_rows()]
         joined = keys.join(
@@ -445,6 +462,7 @@ class WordedTable:
         """The part of the complete grid at some places of each dimension, also zeros; `values` are its numbers."""
         part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
         part.measure = measure
+        part._is_part = True
         part.complete = True
         part.dimensions = [one.some(list(chosen)) for one, chosen in zip(self.dimensions, places, strict=True)]
         part.values = values
@@ -457,7 +475,7 @@ class WordedTable:
         In a release of complete grids the table has them all. Else they come from the code lists, which have the parent
         of each code. If a parent itself has several parents, only the tables know the paths.
         """
-        paths = self.frame.select(columns).filter(self._changes(columns)).unique().cast(pl.String).unique()
+        paths = self.frame.select(columns).filter(_changes(self.frame, columns)).unique().cast(pl.String).unique()
         if self.release.manifest["rows"] != "grid":
             lists = {
                 column: self.release.codes.filter(pl.col("variable") == column).drop_nulls("code") for column in columns
@@ -513,24 +531,30 @@ class WordedTable:
         """The place of each row in the complete grid."""
         place = np.zeros(self.frame.height, dtype=np.int64)
         for dimension in self.dimensions:
-            columns = list(dimension.columns)
-            changes = self._changes(columns)
-            heads = self.frame.select(columns).filter(changes)
-            different = heads.unique()
-            numbered = dimension.paths.with_row_index("\0place")
-            spelled = different.cast(pl.String).join(
-                numbered, on=columns, how="left", nulls_equal=True, maintain_order="left"
-            )
-            known = different.with_columns(spelled["\0place"].cast(pl.Int64))
-            found = heads.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["\0place"]
             place *= len(dimension)
-            place += found.to_numpy()[np.cumsum(changes.to_numpy(), dtype=np.int64) - 1]
+            place += self._digits(self.frame, dimension)
         return place
 
-    def _changes(self, columns: Sequence[str]) -> pl.Series:
-        """Where labels differ from the row before. Rows are sorted, so an area seldom changes."""
-        other = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in columns)
-        return self.frame.select((other | (pl.int_range(pl.len()) == 0)).alias("\0new")).to_series()
+    def _digits(self, rows: pl.DataFrame, dimension: Dimension) -> IntArray:
+        """The place of each row on an axis."""
+        columns = list(dimension.columns)
+        changes = _changes(rows, columns)
+        heads = rows.select(columns).filter(changes)
+        different = heads.unique()
+        numbered = dimension.paths.with_row_index("\0place")
+        spelled = different.cast(pl.String).join(
+            numbered, on=columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        known = different.with_columns(spelled["\0place"].cast(pl.Int64))
+        found = heads.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["\0place"]
+        digits: IntArray = found.to_numpy()[np.cumsum(changes.to_numpy(), dtype=np.int64) - 1]
+        return digits
+
+
+def _changes(rows: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
+    """Where labels differ from the row before. Rows are sorted, so an area seldom changes."""
+    other = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in columns)
+    return rows.select((other | (pl.int_range(pl.len()) == 0)).alias("\0new")).to_series()
 
 
 def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import polars as pl
 
 from ilba.data.columns import spoilt
 from ilba.data.letters import blanks_replaced, folding, in_case, lower_case, one_blank, shown
+from ilba.data.microdata import Filtered
 from ilba.data.missing import spells_missing
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
@@ -63,6 +64,23 @@ def unused_keys(design: Design, tables: Iterable[Selection]) -> list[str]:
         f"no table has {listing(map(repr, left))}, declared in keys. Publish it by a larger max_keys, or by names or "
         f"keys under [tables] of publication.toml, or leave it out of keys."
     ]
+
+
+def misspelt(named: Iterable[Filtered]) -> list[str]:
+    """Values of `without` that no record has, and values of `where` that are spelled otherwise in the data."""
+    found = []
+    for (column, step, _), absent, near in named:
+        if not absent or not (near or step == "without"):
+            continue
+        cure = "If the data has such a line, name its value there; else remove it"
+        if near:
+            entry = toml({column: [*absent, *near]})
+            cure = f"It has {listing(map(shown, near), 4)}: write {step} = {entry}"
+        found.append(
+            f"no record has {listing(map(shown, absent), 4)} in {column}, as {step} names it. {cure} under [recipe] of "
+            f"publication.toml."
+        )
+    return found
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:
@@ -171,5 +189,6 @@ def _empty(finest: AnyFinestTable) -> list[str]:
     return [
         f"there are records without a value in all of {listing(design.columns, 4)}: perhaps lines of totals or notes. "
         f"Leave them out: without = {{COLUMN = [VALUE]}} under [recipe] of publication.toml, by a value that only "
-        f"they have, or missing = 'drop' under [source] (--missing drop)."
+        f"they have. Or missing = 'drop' under [source] (--missing drop): it leaves out every record with a missing "
+        f"value in any of these columns."
     ]

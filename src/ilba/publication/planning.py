@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ilba import notebook
 from ilba.attack.kernels import close_area
 from ilba.data.columns import few, few_text
-from ilba.data.microdata import Microdata
+from ilba.data.microdata import Filtered, Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.data.shorter import refuse_shorter
@@ -27,6 +27,7 @@ from ilba.errors import (
     StoreError,
     UnsafeRelease,
     listing,
+    notice,
     some,
 )
 from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
@@ -43,12 +44,12 @@ from ilba.publication.choices import (
     too_slow,
 )
 from ilba.publication.days import days_kept, waves_together
-from ilba.publication.doubts import advice, doubts, unused_keys
+from ilba.publication.doubts import advice, doubts, misspelt, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
 from ilba.publication.prepared import Prepared
 from ilba.release import Release
-from ilba.release.chapter import looked_up, place_of
+from ilba.release.chapter import Chapter, looked_up, place_of
 from ilba.release.folder import shown_codes
 from ilba.release.ledger import Ledger
 from ilba.release.proving import lists_from_the_data
@@ -94,7 +95,7 @@ class Plan:
     seconds: float
     """the approximate time of publishing, with reports and decision page"""
     changes: tuple[Change, ...]
-    """how many records each step of the recipe changes"""
+    """how many records each step of the recipe leaves out or changes"""
     matches: tuple[Matched, ...]
     """how code lists and maps match the data"""
     ledger: str
@@ -167,7 +168,8 @@ class Plan:
             ("ledger", self.ledger),
         ]
         lines += [
-            ("recipe", f"{one.column}: {one.step} changes {few_text(one.records, K)} records") for one in self.changes
+            ("recipe", f"{one.column}: {one.step} {one.does} {few_text(one.records, K)} records")
+            for one in self.changes
         ]
         lines += [("match", str(one)) for one in self.matches]
         lines += [("attacker", str(one)) for one in self.attackers]
@@ -247,7 +249,9 @@ def plan(path: Path_ | None = None, *, wave: str = "", full: bool = False, progr
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = [*days_kept(prepared), *waves_together(prepared), *old_ages(prepared), *unlike, *doubts(finest)]
+    named = named_values(prepared)
+    notes = [*days_kept(prepared), *waves_together(prepared), *misspelt(named), *old_ages(prepared), *unlike]
+    notes += doubts(finest)
     better = advice(finest)
     stops = [one for one in notes if one not in better]
     notes += unused_keys(prepared.design, prepared.wanted)
@@ -300,7 +304,8 @@ def plan(path: Path_ | None = None, *, wave: str = "", full: bool = False, progr
         prepared.title, prepared.design.threshold, prepared.said.method, records or total,
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
         rows_of(finest, wanted), counting + _seconds(prepared, finest, comparing),
-        tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
+        (*(one.change for one in named), *prepared.recipe.changes), tuple(matches), said, tuple(compared),
+        tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
         tuple(stops + ([proposed_entries(prepared)] if prepared.said.proposed else [])), how,
         prepared.typed + (_CORRECTION if is_other else ""),
@@ -396,9 +401,18 @@ def total_of(finest: AnyFinestTable) -> int:
 
 def _records(prepared: Prepared) -> int:
     """How many records the recipe keeps, if polars reads the source."""
+    return _followed(prepared).number()
+
+
+def named_values(prepared: Prepared) -> list[Filtered]:
+    """What `where` and `without` leave out (confidential)."""
+    return _followed(prepared).named() if prepared.recipe.asks else []
+
+
+def _followed(prepared: Prepared) -> Microdata:
     data = Microdata.open(prepared.source, reading=prepared.reading)
     data.follow(prepared.recipe)
-    return data.number()
+    return data
 
 
 def _ledger(
@@ -427,7 +441,7 @@ def _ledger(
         name = prepared.by.name if prepared.by else prepared.said.method
         move = prepared.how.get("move", chapter.move(finest.design.threshold))
         now = way(name, finest.design, prepared.by, move)
-        unlike = chapter.doubts(finest.design, now)
+        unlike = [*chapter.doubts(finest.design, now), *now_dropped(prepared, chapter)]
         is_other = chapter.has_other_data(finest.design)
         kept = chapter.kept(finest, move) if name == "controlled" else {}
         shown, numbers = finest, None
@@ -445,10 +459,22 @@ def _ledger(
     return [], text, is_other, kept, unlike
 
 
-def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:
-    """Refuse other data for a published wave: a mistake, or a correction."""
-    if book is not None and secret is not None and looked_up(finest, secret, book).has_other_data(finest.design):
+def now_dropped(prepared: Prepared, chapter: Chapter) -> list[str]:
+    """What a person should check: missing values that were a category before, and are left out now."""
+    return chapter.no_longer_missing(prepared.design) if prepared.said.source.missing == "drop" else []
+
+
+def hold_against_others(
+    prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None, correction: bool
+) -> None:
+    """Refuse other data for a published wave unless it is a correction, and tell of missing values that go."""
+    if book is None or secret is None:
+        return
+    chapter = looked_up(finest, secret, book)
+    if not correction and chapter.has_other_data(finest.design):
         raise Conflict(_other_data(prepared), "")
+    for doubt in now_dropped(prepared, chapter):
+        notice(doubt)
 
 
 def _other_data(prepared: Prepared) -> str:

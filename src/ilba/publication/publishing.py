@@ -40,10 +40,18 @@ from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.days import days_kept, recorded, recorded_now, released, waves_together
-from ilba.publication.doubts import tell_doubts, unused_keys
+from ilba.publication.doubts import misspelt, tell_doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.matching import Matched
-from ilba.publication.planning import counted, old_ages, proposed_entries, refuse_other, refuse_replacing, total_of
+from ilba.publication.planning import (
+    counted,
+    hold_against_others,
+    named_values,
+    old_ages,
+    proposed_entries,
+    refuse_replacing,
+    total_of,
+)
 from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of, looked_up
@@ -225,7 +233,8 @@ class _Run:
     def all(self) -> Published:
         prepared = self.prepared
         if not self.is_done("release", self.releasing, self.is_released):
-            for doubt in (*days_kept(prepared), *waves_together(prepared)):  # before the work, which can take hours
+            doubts = (*days_kept(prepared), *waves_together(prepared), *misspelt(named_values(prepared)))
+            for doubt in doubts:  # before the work, which can take hours
                 notice(doubt)
         self.step("count", self.counting, self.count, self.is_counted)
         self.step("release", self.releasing, self.release, self.is_released)
@@ -303,8 +312,8 @@ class _Run:
         prepared, said = self.prepared, self.prepared.said
         if said.outputs.formats:
             _spare(prepared.exports)
-        if not self.correction:
-            refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
+        own = self.finest.own_secret(prepared.secret())
+        hold_against_others(prepared, self._book(), self.finest, own, self.correction)
         self.matches = prepared.matched(self.finest)
         tell_doubts(self.finest)
         for doubt in unused_keys(prepared.design, prepared.wanted):

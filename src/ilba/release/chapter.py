@@ -270,11 +270,30 @@ class Chapter:
         nets = [Net.from_json(entry["net"]) for entry in self._entries]
         if missing := [] if self.net is None else self.net.newly_missing(nets):
             found.append(
-                f"{listing(missing)} has missing values as a category, and no earlier publication of {self._called} "
-                f'has them there. If such records were left out then, leave them out again: missing = "drop" under '
-                f"[source] of publication.toml, missing='drop' (--missing drop) of build."
+                f"{_have(missing)} missing values as a category, and no earlier publication of {self._called} has them "
+                f"there. If a line of totals or notes brings them, leave it out by a value that only it has: without = "
+                f"{{COLUMN = [VALUE]}} under [recipe] of publication.toml. If records with missing values were left "
+                f'out then, leave them out again: missing = "drop" under [source] of publication.toml, '
+                f"missing='drop' (--missing drop) of build. It leaves out every record with a missing value in any "
+                f"used column."
             )
         return found + self._turned_over(design)
+
+    def no_longer_missing(self, design: Design) -> list[str]:
+        """What a person should check where missing values are dropped: the last publication had them as a category."""
+        same = [one for one in self.publications if not one.sums and {*one.columns} == {*design.columns}]
+        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self._entries}
+        if self.net is None or self.secret is None or not same or same[-1].data not in nets:
+            return []
+        gone = self.net.no_longer_missing(nets[same[-1].data], self.secret)
+        if not gone:
+            return []
+        return [
+            f"{_have(gone)} no missing values now, and the last publication of {self._called} has them as a category. "
+            f'missing = "drop" leaves out every record with a missing value in any used column, also people who were '
+            f'counted then. If records have missing values, count them as before: missing = "category" under '
+            f"[source] of publication.toml."
+        ]
 
     def _turned_over(self, design: Design) -> list[str]:
         """Columns in which codes came and others went, so that the same areas may have other codes."""
@@ -359,7 +378,8 @@ class Chapter:
                 f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
                 f"depends on the others. {_COMPARED} Publish the same tables."
             ]
-        if any(one.masks == numbers if numbers else _has_masks_of(one, finest) for one in same):
+        shown = [one for one in same if one.wave == self.wave] or same
+        if shown and all(one.masks == numbers if numbers else _has_masks_of(one, finest) for one in shown):
             return []
         others = [one for one in before if (one.data, one.wave) != (self.data, self.wave)]
         if by.joint and others:
@@ -879,6 +899,11 @@ def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Ne
 def _has_masks_of(one: Publication, finest: AnyFinestTable) -> bool:
     """Whether a publication of these counts shows the masks or the record keys of a table."""
     return {*one.columns} == {*finest.design.columns} and one.masks == finest.marks(one.columns)[1]
+
+
+def _have(columns: Sequence[str]) -> str:
+    """Some columns with their verb."""
+    return f"{listing(columns)} {'has' if len(columns) == 1 else 'have'}"
 
 
 def _when(one: Publication) -> str:

@@ -175,6 +175,17 @@ class Net:
             ]
         return found
 
+    def no_longer_missing(self, last: Net, secret: Secret) -> list[str]:
+        """The columns without missing values in which the last data has some."""
+        if not last.labels:
+            return []
+        known = np.concatenate([column[:, 1] for column in last.labels])
+        return [
+            name
+            for name, labels in self.records.items()
+            if "" not in labels and labels_among(known, name, [""], secret)
+        ]
+
     def turned_over(self, before: Sequence[Net]) -> dict[str, tuple[Words, Words]]:
         """For each column, the hashes of labels that no earlier data has, and of those that only the last one has.
 

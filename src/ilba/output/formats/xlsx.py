@@ -30,7 +30,7 @@ def xlsx(table: WordedTable) -> bytes:
     with _workbook(file, about) as book:
         decimals, head = table.measure.decimals, _headings(table)
         name = sheet_name(table.table.name, [table.said["codes"]])
-        _table_sheet(book, name, table.title, notes, head, table.named(), 1, table.pulse, decimals)
+        _table_sheet(book, name, table.title, notes, head, table.named(table.by_codes), 1, table.pulse, decimals)
         _code_sheet(book, table)
     return file.getvalue()
 
