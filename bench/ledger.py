@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 import ilba
-from ilba.release import chapter
+from ilba.release import recognising
 
 HKEY, KEY = ["LA1", "LA2", "LA3", "OA"], ["gender", "age", "edu", "mar", "htype"]
 
@@ -40,7 +40,7 @@ def published(finest: ilba.FinestTable, ledger: Path) -> float:
     told = {"method": "ilba", "threshold": 5, "cells": "grid", "columns": [*HKEY, *KEY], "tables": ["all"]}
     start = time.perf_counter()
     own = finest.own_secret()
-    with chapter.opened(finest, own, chapter.ledger_of(ledger, own, False)) as here:
+    with recognising.opened(finest, own, recognising.ledger_of(ledger, own, False)) as here:
         here.check(finest, ("ilba", 5, "grid"), None)
         here.keep_masks(finest)
         here.enter({**told, "masks": finest.marks()[1], "audit": "not audited"})

@@ -63,6 +63,7 @@ TESTS = {
     "release/ledger": ["release"],
     "release/bookmarks": ["release"],
     "release/chapter": ["release"],
+    "release/recognising": ["release"],
     "release/manifest": ["release"],
     "release/adopting": ["release"],
     "release/coarser": ["release"],

@@ -15,7 +15,8 @@ from ilba import FinestTable, InputError, Ledger, Secret, StoreError, UnsafeRele
 from ilba.design.tables import wanted_tables
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
-from ilba.release.chapter import Chapter, ledger_of, looked_up, opened
+from ilba.release.chapter import Chapter
+from ilba.release.recognising import ledger_of, looked_up, opened
 from ilba.release.replacing import way
 from ilba.release.writing import entry_of
 from ilba.tables.beside import published_path

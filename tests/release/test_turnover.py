@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.release.chapter import looked_up
+from ilba.release.recognising import looked_up
 
 MANY = [f"{n:03}" for n in range(300)]
 """more codes than the ledger compares"""

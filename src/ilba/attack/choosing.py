@@ -25,7 +25,7 @@ from ilba.methods.controlled.search import bound_of
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
-from ilba.release.chapter import kept_masks
+from ilba.release.recognising import kept_masks
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable

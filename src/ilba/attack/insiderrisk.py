@@ -23,7 +23,7 @@ from ilba.design.design import Selection
 from ilba.design.tables import planned_tables
 from ilba.errors import IlbaError, InputError
 from ilba.methods.controlled.search import declared_bound, working_bound
-from ilba.release.chapter import is_later
+from ilba.release.recognising import is_later
 from ilba.secret.secret import Secret
 
 

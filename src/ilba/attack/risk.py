@@ -35,7 +35,7 @@ from ilba.errors import InputError, listing, suggesting
 from ilba.methods.method import Method
 from ilba.progress import Progress, within
 from ilba.release import Release
-from ilba.release.chapter import kept_masks
+from ilba.release.recognising import kept_masks
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 

@@ -124,7 +124,7 @@ def adopt_command(
     """Enter releases of earlier versions, or csv files of the R package, so that later ones use the same masks."""
     from ilba.design.population import Population
     from ilba.release.adopting import adopt, told
-    from ilba.release.chapter import ledger_of
+    from ilba.release.recognising import ledger_of
 
     finest = opened(store)
     if population or wave:

@@ -34,7 +34,7 @@ from ilba.methods.method import Method
 from ilba.output import drawing, loss_charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
-from ilba.release.chapter import kept_masks
+from ilba.release.recognising import kept_masks
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable

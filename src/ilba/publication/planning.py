@@ -49,10 +49,11 @@ from ilba.publication.file import words
 from ilba.publication.matching import Matched
 from ilba.publication.prepared import Prepared
 from ilba.release import Release
-from ilba.release.chapter import Chapter, looked_up, place_of
+from ilba.release.chapter import Chapter
 from ilba.release.folder import shown_codes
 from ilba.release.ledger import Ledger
 from ilba.release.proving import lists_from_the_data
+from ilba.release.recognising import looked_up, place_of
 from ilba.release.replacing import way
 from ilba.release.writing import by_method
 from ilba.secret.secret import Secret

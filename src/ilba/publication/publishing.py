@@ -54,8 +54,8 @@ from ilba.publication.planning import (
 )
 from ilba.publication.prepared import Prepared
 from ilba.release import MANIFEST, Release
-from ilba.release.chapter import ledger_of, looked_up
 from ilba.release.ledger import Ledger
+from ilba.release.recognising import ledger_of, looked_up
 from ilba.tables.beside import make_beside, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable

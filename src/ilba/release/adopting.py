@@ -13,9 +13,10 @@ from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
 from ilba.methods.controlled.search import Chosen
-from ilba.release.chapter import Chapter, opened
+from ilba.release.chapter import Chapter
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
+from ilba.release.recognising import opened
 from ilba.release.replacing import way
 from ilba.release.writing import chosen_again, entry_of
 from ilba.secret.secret import Secret

@@ -1,7 +1,7 @@
 """What a ledger says about one population, and what may be published about it next. Confidential.
 
-The rule is one mask per cell and count, for ever. It makes many publications as safe as one. The chapter finds the
-population of the data, refuses what would break the rule, and knows every published mask.
+The rule is one mask per cell and count, for ever. It makes many publications as safe as one. The chapter refuses what
+would break the rule, and knows every published mask. `recognising` finds the chapter of some counts.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,79 +20,17 @@ import numpy.typing as npt
 from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Conflict, InputError, Notice, UnsafeRelease, listing, notice, some
 from ilba.release import bookmarks
-from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
-from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
+from ilba.release.ledger import Ledger, Publication, moved_by
+from ilba.release.net import Net
 from ilba.release.turnover import turned_over
 from ilba.secret.secret import Secret
-from ilba.tables.beside import ledger_path
 from ilba.tables.engine import AnyFinestTable, KnownMasks
 from ilba.tables.words import MaskCode
 
-Path_: TypeAlias = str | os.PathLike[str]
-Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_COMPARED = "Comparing the publications can reveal small counts, so nothing was published."
-
-
-def place_of(secret: Secret | None) -> Path | None:
-    """Where the ledger is if nobody names it: as ILBA_LEDGER says, else beside the secret."""
-    if place := os.environ.get(ENVIRONMENT):
-        return Path(place)
-    return None if secret is None or secret.place is None else ledger_path(secret.place)
-
-
-def ledger_of(
-    given: Given, secret: Secret | None, is_trial: bool, anew: bool = False, look: bool = False
-) -> Ledger | None:
-    """The ledger for a publication; None for a requested trial.
-
-    Parameters
-    ----------
-    given
-        A ledger or its path; False for none; None for ILBA_LEDGER, otherwise the one beside the secret.
-    secret
-        The secret that drew the masks, if available.
-    is_trial
-        Whether the secret was made for these masks and is not saved.
-    anew
-        Whether a lost ledger may be started again, because its publications are being entered anew.
-    look
-        Whether it is only read: then None if there is none, and none is made.
-    """
-    if given is False:
-        return None
-    if is_trial:
-        raise UnsafeRelease(
-            "the secret of these masks is not saved, so this is a trial: publish it with ledger=False "
-            "(--no-ledger). For a publication, save the store, which saves its secret, or give secret= when you build."
-        )
-    if isinstance(given, Ledger):
-        return given
-    place = given if isinstance(given, str | os.PathLike) else place_of(secret)
-    if secret is None:
-        raise UnsafeRelease(
-            "masks are kept in a ledger beside a secret, and no secret was given. Give the one of earlier "
-            "publications: secret= (--secret agency.secret), or ILBA_SECRET. If nothing was published, make "
-            "one: ilba secret new agency.secret. A trial is published with ledger=False (--no-ledger)."
-        )
-    if place is None:
-        raise UnsafeRelease(
-            "the secret of these masks is only in memory, so no ledger is beside it: this is a trial. Publish "
-            "it with ledger=False (--no-ledger). For a publication, give ledger=PATH (--ledger), set ILBA_LEDGER, "
-            "or keep the secret in a file and give its path."
-        )
-    if not anew:
-        bookmarks.refuse_older(
-            secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists()
-        )
-    if look:
-        return Ledger(place) if (Path(place) / LOG).exists() else None
-    made = Ledger.create(place)
-    if not anew and not made.publications:
-        bookmarks.tell_others(secret, made.path)
-    return made
+COMPARED = "Comparing the publications can reveal small counts, so nothing was published."
 
 
 @dataclass
@@ -124,7 +60,8 @@ class Chapter:
     data: str = ""
     place: Path | None = None
     net: Net | None = None
-    _conflicts: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    """why these counts cannot be of this population"""
     _accepted: bool = False
     _other_masks: bool = False
     _declares: float | None = None
@@ -231,12 +168,12 @@ class Chapter:
         `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly. `is_out` is
         a publication of the past: it shows the masks of the table, also where the ledger has others.
         """
-        reasons = [*self._conflicts, *self._of_way(way, is_out)]
+        reasons = [*self.conflicts, *self._of_way(way, is_out)]
         reasons += self._of_numbers(finest, way, wanted, numbers)
         reasons += self._of_design(finest.design, is_out)
         if secrets := self._other_secrets(finest, is_out):
             reasons.append(
-                f"{self._called} was published under another secret (fingerprint {listing(secrets)}). {_COMPARED} "
+                f"{self._called} was published under another secret (fingerprint {listing(secrets)}). {COMPARED} "
                 f"{self._advice(lambda one: self._secrets.get(one.data), 'secrets', 'Give that secret.')}"
             )
         if not reasons and self.publications and finest.remembers:
@@ -267,7 +204,7 @@ class Chapter:
                 f"exported or served as one series. Write keys = {json.dumps(before, ensure_ascii=False)} in "
                 f"publication.toml, or build with key= (--key {','.join(before)})."
             )
-        nets = [Net.from_json(entry["net"]) for entry in self._entries]
+        nets = [Net.from_json(entry["net"]) for entry in self.entries]
         if missing := [] if self.net is None else self.net.newly_missing(nets):
             found.append(
                 f"{_have(missing)} missing values as a category, and no earlier publication of {self._called} has them "
@@ -282,7 +219,7 @@ class Chapter:
     def no_longer_missing(self, design: Design) -> list[str]:
         """What a person should check where missing values are dropped: the last publication had them as a category."""
         same = [one for one in self.publications if not one.sums and {*one.columns} == {*design.columns}]
-        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self._entries}
+        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self.entries}
         if self.net is None or self.secret is None or not same or same[-1].data not in nets:
             return []
         gone = self.net.no_longer_missing(nets[same[-1].data], self.secret)
@@ -298,7 +235,7 @@ class Chapter:
     def _turned_over(self, design: Design) -> list[str]:
         """Columns in which codes came and others went, so that the same areas may have other codes."""
         same = [one for one in self.publications if not one.sums and {*one.columns} == {*design.columns}]
-        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self._entries}
+        nets = {entry["data"]: Net.from_json(entry["net"]) for entry in self.entries}
         same = [one for one in same if one.data in nets]
         if self.net is None or self.secret is None or not same:
             return []
@@ -308,7 +245,7 @@ class Chapter:
     @property
     def _secrets(self) -> dict[str, str]:
         """The fingerprint of the secret of each published data, where the ledger has it."""
-        return {entry["data"]: entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
+        return {entry["data"]: entry["fingerprint"] for entry in self.entries if entry["fingerprint"]}
 
     def _other_secrets(self, finest: AnyFinestTable, is_out: bool = False) -> list[str]:
         """The fingerprints of the secrets of earlier publications, if the masks of this table have another one."""
@@ -335,7 +272,7 @@ class Chapter:
             first = next(iter(others))
             as_before = f"Build again with mask_thr={first} (--mask-thr {first})."
             reasons.append(
-                f"{self._called} was published with {was}, and this store has K={K}. {_COMPARED} "
+                f"{self._called} was published with {was}, and this store has K={K}. {COMPARED} "
                 f"{self._advice(lambda one: one.threshold, 'K', as_before)}"
             )
         if ways := {one.way: one for one in unlike if (one.method, one.way[2]) != (method, rest)}:
@@ -360,7 +297,7 @@ class Chapter:
             advice = self._advice(lambda one: (one.method, one.way[2]), "methods", as_before)
             reasons.append(
                 f"{self._called} was published with {', and with '.join(told)}, and this is method={method!r}{now}. "
-                f"{_COMPARED} {advice}"
+                f"{COMPARED} {advice}"
             )
         return reasons
 
@@ -376,7 +313,7 @@ class Chapter:
         if by.joint and any(one.tables != tables for one in same):
             return [
                 f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
-                f"depends on the others. {_COMPARED} Publish the same tables."
+                f"depends on the others. {COMPARED} Publish the same tables."
             ]
         shown = [one for one in same if one.wave == self.wave] or same
         if shown and all(one.masks == numbers if numbers else _has_masks_of(one, finest) for one in shown):
@@ -386,14 +323,14 @@ class Chapter:
             what = "blanks" if by.blanks else "numbers"
             return [
                 f"{self._called} was published by {by.name} ({_named(others)}), which chooses all {what} together, so "
-                f"unchanged counts can get other {what} now. {_COMPARED} Each later wave and correction has this "
+                f"unchanged counts can get other {what} now. {COMPARED} Each later wave and correction has this "
                 f"conflict. Accept it each time, or once with another method that keeps numbers of unchanged counts "
                 f"from then on: controlled, or one that draws for each cell, such as cell-key or rounding."
             ]
         if same:
             what = "record keys" if by.keyed else "numbers"
             return [
-                f"{self._called} was published with other {what}. {_COMPARED} "
+                f"{self._called} was published with other {what}. {COMPARED} "
                 + (
                     "Build again with the record keys that were published."
                     if by.keyed
@@ -409,19 +346,19 @@ class Chapter:
             first = self._first(way[0], way[1])
             if first is None or any(_has_masks_of(first, one) for one in (finest, self.as_published(finest))):
                 return []
-            return [f"{other}. {_COMPARED} Publish from the store that has them: R's full_tb.rds, if R published them."]
+            return [f"{other}. {COMPARED} Publish from the store that has them: R's full_tb.rds, if R published them."]
         differing = self.known(finest, way[0], finest.move).differing
         if not differing:
             return []
         self._other_masks = True
         if finest.chosen:
             return [
-                f"{other}. {_COMPARED} Publish from the store as it was built: the ledger gives it the masks that were "
+                f"{other}. {COMPARED} Publish from the store as it was built: the ledger gives it the masks that were "
                 f"published."
             ]
         before = [one for one in self.publications if one.way == way and not one.sums]
         if any(one.data == self.data or one.wave == self.wave for one in before):
-            return [f"{other} for the same wave. {_COMPARED} If this is another year, name it: wave= (--wave)."]
+            return [f"{other} for the same wave. {COMPARED} If this is another year, name it: wave= (--wave)."]
         notice(
             f"{some(differing, 'small count')} had another mask in {_named(before)} (confidential). Readers who know "
             f"that such a count did not change can tell that it is small. Later publications keep the masks that were "
@@ -486,7 +423,7 @@ class Chapter:
                 f"where a column was only renamed or regrouped, {renamed}"
             )
         advice = self._advice(lambda one: frozenset(one.columns), "columns", as_before)
-        return [f"{self._called} was published {was}. {_COMPARED} {advice}"]
+        return [f"{self._called} was published {was}. {COMPARED} {advice}"]
 
     def _refuse(
         self, reasons: Sequence[str], accepted: str | None, finest: AnyFinestTable, way: Way, is_out: bool
@@ -503,7 +440,7 @@ class Chapter:
             self._tell_proven(finest if is_out else self._planned(finest, way), would=True)
             used = f" {accepted!r} was for another conflict, or was used, perhaps by a run that was killed."
             stale = "" if accepted is None else used
-            more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
+            more = [reason.replace(f" {COMPARED}", "") for reason in reasons[1:]]
             also = ", and later waves in the same way" if self._is_new and self.publications and not is_out else ""
             raise Conflict(
                 f"{' Also, '.join([reasons[0], *more])}{stale} To publish anyway{also}: accept_conflict={name!r} "
@@ -518,7 +455,8 @@ class Chapter:
         return f"the population {self.name!r}"
 
     @property
-    def _entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[dict[str, Any]]:
+        """What the ledger has of this population, by data."""
         return [] if self.ledger is None else self.ledger.populations.get(self.name, [])
 
     # --- masks
@@ -625,7 +563,7 @@ class Chapter:
         found = [finest.proven_beside(code, self._known(finest, method, code, kept)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
         # Cells with other labels, another name or another secret are not found.
-        if proven is None or self._conflicts or self._other_secrets(finest):
+        if proven is None or self.conflicts or self._other_secrets(finest):
             if not would:
                 so = "." if finest.by is not None else ": audit them together."
                 notice(
@@ -736,7 +674,7 @@ class Chapter:
     def _describe(self) -> None:
         """Keep the sketches of the data of the population, once for each data."""
         assert self.ledger is not None  # noqa: S101 - asked only where there is one
-        if self.net is not None and self.data not in {entry["data"] for entry in self._entries}:
+        if self.net is not None and self.data not in {entry["data"] for entry in self.entries}:
             fingerprint = None if self.secret is None else self.secret.fingerprint
             self.ledger.append(
                 "population", population=self.name, wave=self.wave, data=self.data, fingerprint=fingerprint,
@@ -747,153 +685,6 @@ class Chapter:
         """Write the state of the ledger beside store and secret, so that an older copy of the ledger is noticed."""
         if self.ledger is not None:
             bookmarks.write(self.ledger, self.secret, self.place, self.name)
-
-
-@contextlib.contextmanager
-def opened(
-    finest: AnyFinestTable,
-    secret: Secret | None,
-    ledger: Ledger | None,
-    waiting: Callable[[], object] | None = None,
-    noted: bool = True,
-) -> Iterator[Chapter]:
-    """The chapter of the population of some data, held for writing.
-
-    `noted` checks the files beside store and secret, which tell whether the ledger is an old copy.
-    """
-    if ledger is None:
-        bookmarks.refuse_trial(finest.place)
-        notice(
-            "this is a trial: without a ledger nobody remembers these masks. Never publish the same people again from "
-            "other masks."
-        )
-        yield Chapter(None, secret)
-        return
-    assert secret is not None  # noqa: S101 - `ledger_of` refuses otherwise
-    with ledger.writing(waiting):
-        yield _found(finest, secret, ledger, noted)
-
-
-def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter:
-    """The chapter of the population of some data, for reading only."""
-    return _found(finest, secret, ledger, True)
-
-
-def at_hand(finest: AnyFinestTable, given: Secret | Path_ | None = None) -> Chapter | None:
-    """The chapter of the population of some data in the ledger at hand, for reading only; None without a ledger."""
-    secret = finest.own_secret(given)
-    place = place_of(secret)
-    if place is None or secret is None or not (place / LOG).exists():
-        return None
-    with warnings.catch_warnings(action="ignore", category=Notice):  # nothing is published here
-        return looked_up(finest, secret, Ledger(place))
-
-
-def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str, Any]:
-    """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
-    chapter = at_hand(finest, given)
-    return {} if chapter is None else chapter.kept(finest, chapter.move(finest.design.threshold))
-
-
-def is_later(finest: AnyFinestTable) -> bool:
-    """Whether a ledger has masks of this table from earlier publications, which this one keeps."""
-    if finest.keeps_masks is not None:
-        return finest.keeps_masks
-    chapter = at_hand(finest)
-    return chapter is not None and chapter.keeps_masks(finest)
-
-
-def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
-    noted = bookmarks.population_at(finest.place, ledger) if look else ""
-    if look:
-        bookmarks.refuse_older(secret, ledger.path, ledger.holds)
-    data = _data(finest, secret, ledger)
-    population = finest.population
-    same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]
-    same.sort(key=ledger.unseen.__contains__)  # a name that nobody saw comes last
-    chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
-    if (population.name or next(iter(same), None)) not in same:
-        columns = columns_of(finest.design)
-        counts, parts = finest.column_counts(columns, parts_of(finest.codes))
-        tags, small = finest.smallest_tags(secret, "ledger net cells", SKETCH)
-        chapter.net = net(counts, tags, small, secret, parts, [one.columns[-1] for one in columns])
-    if not population.declared:
-        looks_like = _caught(chapter.net, ledger, "") or _caught(chapter.net, ledger, "", Net.part_of)
-        chapter.name = (same[0] if same else "") or noted or looks_like or _unnamed(ledger)
-        if chapter.name == looks_like and not same and not noted:
-            notice(
-                f"these look like the people of {looks_like!r}, so they are published as such. If they are others, "
-                f"name their population: population= (--population) of build, from_counts or read_rds (ilba convert)."
-            )
-        return _checked(chapter, finest.design)
-    other = next((name for name in same if name != population.name and name not in ledger.unseen), "")
-    other = other or _caught(chapter.net, ledger, population.name)
-    if not other and (part := _caught(chapter.net, ledger, population.name, Net.part_of)):
-        chapter._conflicts.append(
-            f"these look like a part of the people of the population {part!r}, or like those people and more. That "
-            f"population was published before, and these are declared as {population.name!r}. {_COMPARED} Declare "
-            f"population={part!r}. A part is published with where= (--where) and from_ledger= (--from-ledger), the "
-            f"path of the store of all."
-        )
-    if other:
-        chapter._conflicts.append(
-            f"these look like the people of the population {other!r}, which was published before, and are declared as "
-            f"{population.name!r}. {_COMPARED} Declare population={other!r} with a wave of its own."
-        )
-    return _checked(chapter, finest.design)
-
-
-def _data(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> str:
-    """The keyed checksum of the true counts: the one that the ledger has, also with the columns in another order."""
-
-    def data(columns: Sequence[str]) -> str:
-        return f"{int(derived.hashes([finest.marks(columns)[0]])[0]):016x}"
-
-    own, derived = finest.design.columns, secret.derived("ledger data")
-    known = {entry["data"] for entries in ledger.populations.values() for entry in entries}
-    orders = dict.fromkeys([own, *(one.columns for one in ledger.publications if {*one.columns} == {*own})])
-    return next((found for columns in orders if (found := data(columns)) in known), data(own))
-
-
-def _checked(chapter: Chapter, design: Design) -> Chapter:
-    """Note a conflict if the same people have other labels, because their cells would get other masks."""
-    now = chapter.net
-    same = {frozenset(one.columns) for one in chapter.publications if not one.sums}
-    nets = [Net.from_json(entry["net"]) for entry in chapter._entries]
-    if now is None or frozenset(design.columns) not in same:
-        return chapter
-    otherwise = [now.labelled_otherwise(before) for before in nets]
-    as_before = [now.same_columns(one) and not moved for one, moved in zip(nets, otherwise, strict=True)]
-    if any(otherwise) and not any(as_before):
-        chapter._conflicts.append(
-            f"the population {chapter.name!r} was published with other labels for the same people: '01' for '1', "
-            f"'TRUE' for 'true', or other groups. {_COMPARED} Label them as before, or publish coarser groups with "
-            f"from_ledger= (--from-ledger) and the path of the finer store."
-        )
-    elif nets and all(map(now.no_cells, nets)):
-        chapter._conflicts.append(
-            f"the population {chapter.name!r} was published before, and none of its small cells is found here, so all "
-            f"masks would be new: labels are spelled otherwise ('TRUE' for 'true', '1' for '01'), or these are other "
-            f"people. {_COMPARED} Label them as before; give other people another population."
-        )
-    elif respelled := now.respelled(nets):
-        chapter._conflicts.append(
-            f"the population {chapter.name!r} was published with other zeros or capital letters in its labels, and "
-            f"here it has {listing(respelled, 5)}. {_COMPARED} Label them as before: codes such as 01 are text."
-        )
-    return chapter
-
-
-def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Net], bool] = Net.catches) -> str:
-    """The other population that these people look like."""
-    if now is None:
-        return ""
-    published = {one.population for one in ledger.publications}
-    for other, entries in ledger.populations.items():
-        nets = (Net.from_json(entry["net"]) for entry in entries)
-        if other != name and other in published and any(looks(now, one) for one in nets):
-            return other
-    return ""
 
 
 def _has_masks_of(one: Publication, finest: AnyFinestTable) -> bool:
@@ -915,8 +706,3 @@ def _named(publications: Sequence[Publication]) -> str:
     """Which publications are meant: their waves, otherwise their numbers in the ledger."""
     called = (f"wave {one.wave!r}" if one.wave else f"publication {one.number}" for one in reversed(publications))
     return listing(dict.fromkeys(called), 4)
-
-
-def _unnamed(ledger: Ledger) -> str:
-    known = ledger.populations
-    return next(name for n in range(1, len(known) + 2) if (name := f"unnamed-{n}") not in known)

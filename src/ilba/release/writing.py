@@ -28,11 +28,12 @@ from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, near
 from ilba.files import making, writable
 from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.release.chapter import Chapter, Given, at_hand, ledger_of, looked_up, opened
+from ilba.release.chapter import Chapter
 from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, fill, tell_of_unnamed
 from ilba.release.proving import prove, shown_rows, tell_of_lists_from_the_data
 from ilba.release.reading import MANIFEST, Path_, Release, digest
+from ilba.release.recognising import Given, at_hand, ledger_of, looked_up, opened
 from ilba.release.replacing import free_folder, parameters_of, refuse_another, refuse_other_masks, spelled, way
 from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
