@@ -133,7 +133,7 @@ def refuse_unlike(files: list[str], said: str) -> dict[str, dict[str, Any]]:
     read. The result is metadata of columns: of times the unit and the zone that the files name, which Spark does not
     read, and of other columns whether their types differ. Those are refused only if they are counted, as in memory.
     """
-    paths = list(_on_disk(files))
+    paths = sorted(_on_disk(files))  # the same file is named each time
     with ThreadPoolExecutor() as pool:
         read = {path: kinds for path, kinds in zip(paths, pool.map(_columns, paths), strict=True) if kinds is not None}
     if len({frozenset((name, _time(kind)) for name, kind in kinds.items()) for kinds in read.values()}) > 1:
