@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,8 +197,12 @@ def test_a_method_that_cannot_publish_these_tables_is_named_and_the_others_are_c
     found = compare(small, methods=["rounding:3", Never()], **WANTED)
     assert found.rows["method"].to_list() == ["rounding base=3"]
     assert found.remarks == ("never: not compared: it cannot be done.",)
-    with pytest.raises(ilba.InputError, match="it cannot be done"):
+    before = warnings.filters
+    with pytest.raises(ilba.InputError, match="it cannot be done") as refused:
         compare(small, methods=[Never()], **WANTED)
+    assert warnings.filters is before, (
+        refused.traceback
+    )  # else later notices would be recorded, and nobody would see them
 
 
 def test_chosen_measures_are_a_line_for_each_method_within_80_columns(lab):

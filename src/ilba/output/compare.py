@@ -381,6 +381,7 @@ def _published(
     """The tables of each method, or its error if it cannot publish these tables."""
     for method in methods:
         note = (method.label, method.strong, method.weak)
+        refused: InputError | None = None
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", Notice)
             try:
@@ -396,9 +397,12 @@ def _published(
                     bias = _bias(made)
                     one = _Candidate(method.label, method.name, made, bias, method.additive, method.bounded, note)
             except InputError as problem:
-                yield InputError(f"{method.label}: not compared: {problem}")
-                continue
-        yield replace(one, remarks=tuple(str(one.message) for one in told if issubclass(one.category, Notice)))
+                refused = InputError(f"{method.label}: not compared: {problem}")
+        # Outside, because a caller that stops here would leave the recording of notices on.
+        if refused is not None:
+            yield refused
+        else:
+            yield replace(one, remarks=tuple(str(one.message) for one in told if issubclass(one.category, Notice)))
 
 
 def _own(
