@@ -73,6 +73,8 @@ def test_the_same_counts_are_compared_with_their_wave_alone_and_under_another_na
     assert beside(publications, data="a") == ([1], [])
     assert beside(publications, data="a", wave="3") == ([1], [1, 2])
     assert beside(publications, data="a", wave="2") == ([1, 2], [1, 2])
+    assert beside(past(("a", "", {})), data="a") == ([1], [])
+    assert beside(past(("a", "1", {}), ("a", "2", OTHER)), data="a", wave="2") == ([2], [])
 
 
 def test_each_wave_of_the_series_has_to_be_alike_and_one_is_enough_for_a_publication_of_the_past():
@@ -89,5 +91,8 @@ def test_of_the_same_counts_one_that_is_alike_is_enough():
     assert otherwise(twice, data="a", wave="1") is None
     assert otherwise(twice[1:], data="a", wave="1") == 2
     assert otherwise(twice, True, data="a", wave="1") is None
+    assert otherwise(twice[1:], True, data="a", wave="1") == 2
     assert otherwise(past(("a", "1", {}), ("b", "2", OTHER)), data="a", wave="3") == 2, "the series is not alike"
     assert otherwise(past(("a", "1", OTHER), ("b", "2", {})), data="b", wave="1") == 1, "nor is what the wave shows"
+    corrected = past(("a", "1", {}), ("b", "2", OTHER), ("c", "2", {}))
+    assert otherwise(corrected, data="b", wave="1") == 2, "what was corrected was seen, too"
