@@ -96,3 +96,9 @@ def test_of_the_same_counts_one_that_is_alike_is_enough():
     assert otherwise(past(("a", "1", OTHER), ("b", "2", {})), data="b", wave="1") == 1, "nor is what the wave shows"
     corrected = past(("a", "1", {}), ("b", "2", OTHER), ("c", "2", {}))
     assert otherwise(corrected, data="b", wave="1") == 2, "what was corrected was seen, too"
+
+
+@pytest.mark.parametrize(("wave", "advice"), [("1", "leave this wave"), ("", "leave this wave"), ("2", "choose, and")])
+def test_where_earlier_publications_differ_a_known_wave_is_left_and_a_new_one_chooses(wave, advice):
+    twice = past(("a", "1", {}), ("a", "1", OTHER))
+    assert advice in chapter(twice, data="a", wave=wave)._advice(lambda one: one.threshold, "K", "Publish as before.")
