@@ -443,6 +443,18 @@ def test_a_list_of_old_codes_is_renamed_as_the_data_where_no_two_become_one(tmp_
         assert set(found) == made
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [{"unmatched": "keep", "case": "upper"}, {"recode": "codes.csv"}, {"recode": "codes.csv", "unmatched": "missing"}],
+)
+def test_only_a_recode_that_keeps_what_it_does_not_name_renames_lists(tmp_path, entry):
+    (tmp_path / "codes.csv").write_text("new,old\n0111,0101\n")
+    listed = pl.Series(["0102", "0111"])
+    assert Recipe({"town": entry}, folder=tmp_path).renamed(listed, "town").equals(listed)
+    kept = Recipe({"town": {"recode": "codes.csv", "unmatched": "keep"}}, folder=tmp_path)
+    assert kept.renamed(listed, "town").to_list() == ["0102", "0101"]
+
+
 def recoded(tmp_path_factory, recode, values):
     """A recipe that keeps the other values, and what it makes of some."""
     folder = tmp_path_factory.mktemp("recode")
