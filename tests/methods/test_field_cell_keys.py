@@ -8,6 +8,7 @@ import pytest
 
 import ilba
 from ilba.methods import cell_key_table, create_perturbed_table, ptable
+from ilba.methods.cell_key import whole_keys
 from ilba.methods.ptables import read_ptable
 
 ONS = {
@@ -380,3 +381,28 @@ def test_badly_spread_keys_with_a_european_ptable_are_refused_since_they_would_c
         assert cell_key_table(same.head(1), moves, "sex")["uwc"].to_list() == [1, 1]
     with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
         cell_key_table("people.csv", MOVES, "sex")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ([0.0, 0.25, 1.0], [0, 25_000_000, 0]),  # both ends are decimals among decimals
+        ([0.5, 1.0], [50_000_000, 0]),
+        ([3, 99_999_999], [3, 99_999_999]),
+        ([50_000_000, 10**8], [50_000_000, 0]),
+        ([], []),
+    ],
+)
+def test_record_keys_become_whole_numbers_below_the_number_of_parts(given, kept):
+    assert whole_keys(given, 10**8).tolist() == kept
+
+
+def test_whole_keys_of_0_and_1_are_no_keys_from_0_to_1():
+    with pytest.raises(ilba.InputError, match="or give a p-table with pcv, ckey and pvalue"):
+        whole_keys([0, 1] * 9, 10**8)
+
+
+def test_a_table_by_cell_keys_names_a_record_key_that_is_missing():
+    people = pl.DataFrame({"sex": ["f", "m"], "key": [0.75, 0.5]})
+    with pytest.raises(ilba.InputError, match="there is no column 'record_key'"):
+        cell_key_table(people, pl.DataFrame({"i": [0, 1], "j": [0, 1], "p": [1.0, 1.0]}), "sex")
